@@ -1,0 +1,36 @@
+# The list of commands. Each one does its own set-up in .venv, pinned by constraints.txt.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: demo test test-gpu check format setup clean
+
+demo: setup        ## train GRACE and GRACE+ on the bundled Cora and compare them
+	$(BIN)/python examples/cora.py
+
+test: setup        ## all tests; those on the paper's graphs too where GRAPHKIN_DATA names their folder
+	@if [ -z "$$GRAPHKIN_DATA" ]; then echo "GRAPHKIN_DATA is not set: tests marked 'data' (the paper's graphs) are deselected."; fi
+	$(BIN)/python -m pytest -m "not gpu $(if $(GRAPHKIN_DATA),,and not data)"
+
+test-gpu:          ## the tests that need an NVIDIA GPU, with the Python that is active
+	PYTHONPATH=src $(PYTHON) -m pytest -m gpu
+
+check: setup       ## lint, format and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: setup
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'graphkin needs Python 3.11 or newer; set PYTHON=...')"
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	touch $(READY)
+
+clean:
+	rm -rf .venv

@@ -1,0 +1,83 @@
+"""A user's mistake, told in one line: what must hold, what was found, what is allowed."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable
+
+
+class InputError(ValueError):
+    """Something the user gave is wrong; the message says what, and what would be right."""
+
+
+class GraphError(InputError):
+    """The graph cannot be used as it is."""
+
+
+class SettingError(InputError):
+    """A setting is unknown or outside its range."""
+
+
+class SplitError(InputError):
+    """A split of the nodes is impossible or overlaps."""
+
+
+class ModelFileError(InputError):
+    """A file is not a graphkin model that this version can read."""
+
+
+class OutputError(InputError):
+    """Results cannot be written where the user wants them."""
+
+
+class DivergedError(InputError):
+    """The loss stopped being a finite number."""
+
+
+def unknown(what: str, found: str, allowed: Iterable[str]) -> SettingError:
+    """The error for a name outside a list, with the nearest name as a suggestion."""
+    names = list(allowed)
+    near = difflib.get_close_matches(found.lower(), names, n=1, cutoff=0.5)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    return SettingError(f"unknown {what} {found!r}.{hint} Allowed: {', '.join(names)}.")
+
+
+def check_choice(name: str, value: object, allowed: Iterable[str]) -> None:
+    names = list(allowed)
+    if value not in names:
+        raise unknown(name, str(value), names)
+
+
+def check_range(
+    name: str,
+    value: object,
+    *,
+    above: float | None = None,
+    at_least: float | None = None,
+    below: float | None = None,
+    at_most: float | None = None,
+) -> None:
+    """Raise unless ``value`` is a number inside the given bounds."""
+    bounds = [
+        (f"> {above}", above is None or _number(value) > above),
+        (f">= {at_least}", at_least is None or _number(value) >= at_least),
+        (f"< {below}", below is None or _number(value) < below),
+        (f"<= {at_most}", at_most is None or _number(value) <= at_most),
+    ]
+    if not all(holds for _, holds in bounds):
+        given = (above, at_least, below, at_most)
+        rule = " and ".join(text for (text, _), bound in zip(bounds, given, strict=True) if bound is not None)
+        raise SettingError(f"{name} must be a number {rule}, found {value!r}.")
+
+
+def check_whole(name: str, value: object, *, at_least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or value < at_least:
+        raise SettingError(f"{name} must be a whole number >= {at_least}, found {value!r}.")
+
+
+def _number(value: object) -> float:
+    """NaN, which no bound admits, for whatever is not a finite or infinite number."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return math.nan
+    return float(value)

@@ -1,0 +1,120 @@
+"""A constant sparse matrix whose product with a dense one has a gradient and needs no extension package."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+import torch
+from torch import Tensor
+
+# PyTorch warns once in a process that its CSR layout is in beta; a user can do nothing about it.
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    torch.eye(1).to_sparse_csr()
+
+
+class SparseMatrix:
+    """Compressed sparse rows, with the transpose beside it: ``matrix @ dense`` differentiates in ``dense``."""
+
+    def __init__(self, csr: Tensor, transposed: Tensor | None = None) -> None:
+        self.csr = csr
+        self._transposed = transposed
+
+    @classmethod
+    def from_parts(cls, rowptr: Tensor, col: Tensor, value: Tensor, shape: tuple[int, int]) -> SparseMatrix:
+        return cls(torch.sparse_csr_tensor(rowptr, col, value, shape, check_invariants=False))
+
+    @classmethod
+    def from_scipy(cls, matrix: Any, dtype: torch.dtype = torch.float32) -> SparseMatrix:
+        csr = scipy.sparse.csr_matrix(matrix)
+        csr.sum_duplicates()
+        return cls.from_parts(
+            torch.from_numpy(csr.indptr.astype(np.int64)),
+            torch.from_numpy(csr.indices.astype(np.int64)),
+            torch.from_numpy(csr.data).to(dtype),
+            csr.shape,
+        )
+
+    @classmethod
+    def from_dense(cls, dense: Tensor) -> SparseMatrix:
+        row, col = dense.nonzero(as_tuple=True)
+        counts = torch.bincount(row, minlength=dense.size(0))
+        rowptr = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+        return cls.from_parts(rowptr, col, dense[row, col], (dense.size(0), dense.size(1)))
+
+    @property
+    def shape(self) -> torch.Size:
+        return self.csr.shape
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.csr.dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self.csr.device
+
+    @property
+    def values(self) -> Tensor:
+        return self.csr.values()
+
+    @property
+    def columns(self) -> Tensor:
+        return self.csr.col_indices()
+
+    @property
+    def row_of_value(self) -> Tensor:
+        """The row of every stored value, in storage order."""
+        rowptr = self.csr.crow_indices()
+        return torch.repeat_interleave(torch.arange(self.shape[0], device=rowptr.device), rowptr.diff())
+
+    @property
+    def T(self) -> SparseMatrix:  # noqa: N802
+        if self._transposed is None:
+            self._transposed = self.csr.to_sparse_coo().t().coalesce().to_sparse_csr()
+        return SparseMatrix(self._transposed, self.csr)
+
+    def with_values(self, values: Tensor) -> SparseMatrix:
+        return SparseMatrix.from_parts(self.csr.crow_indices(), self.columns, values, (self.shape[0], self.shape[1]))
+
+    def scale_rows(self, factors: Tensor) -> SparseMatrix:
+        return self.with_values(self.values * factors[self.row_of_value])
+
+    def row_sums(self) -> Tensor:
+        return self.values.new_zeros(self.shape[0]).index_add_(0, self.row_of_value, self.values)
+
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> SparseMatrix:
+        return SparseMatrix(self.csr.to(device=device, dtype=dtype))
+
+    def to_dense(self) -> Tensor:
+        return self.csr.to_dense()
+
+    def rows(self, index: Tensor) -> Tensor:
+        """The chosen rows as a dense block."""
+        rowptr = self.csr.crow_indices()
+        start, counts = rowptr[index], rowptr.diff()[index]
+        target = torch.repeat_interleave(torch.arange(index.numel(), device=index.device), counts)
+        offset = torch.arange(target.numel(), device=index.device) - (counts.cumsum(0) - counts)[target]
+        source = start[target] + offset
+        block = self.values.new_zeros(index.numel(), self.shape[1])
+        block[target, self.columns[source]] = self.values[source]
+        return block
+
+    def __matmul__(self, dense: Tensor) -> Tensor:
+        product: Tensor = _Product.apply(dense, self)  # type: ignore[no-untyped-call]
+        return product
+
+
+class _Product(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, dense: Tensor, matrix: SparseMatrix) -> Tensor:
+        ctx.matrix = matrix
+        product: Tensor = torch.sparse.mm(matrix.csr, dense)
+        return product
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        return torch.sparse.mm(ctx.matrix.T.csr, grads[0].contiguous()), None
