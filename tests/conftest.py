@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import settings
+
+from graphkin import Graph, bundled_cora
+
+settings.register_profile("graphkin", deadline=None, max_examples=40, derandomize=True)
+settings.load_profile("graphkin")
+
+
+@pytest.fixture(scope="session")
+def cora() -> Graph:
+    return bundled_cora()
+
+
+@pytest.fixture(scope="session")
+def data_root() -> Path:
+    return Path(os.environ["GRAPHKIN_DATA"])
+
+
+@pytest.fixture
+def small() -> Graph:
+    """Two communities of 20 nodes with features that tell them apart, labels and masks."""
+    draw = torch.Generator().manual_seed(0)
+    labels = torch.arange(40) // 20
+    same = labels[:, None] == labels
+    chance = torch.where(same, 0.3, 0.03)
+    edges = (torch.rand(40, 40, generator=draw) < chance).triu(1).nonzero().T
+    x = torch.rand(40, 16, generator=draw)
+    x[:, :8] += labels[:, None] * 0.8
+    split = torch.arange(40) % 4
+    return Graph.from_arrays(x, edges, labels, train_mask=split == 0, val_mask=split == 1, test_mask=split >= 2, name="small")
