@@ -1,0 +1,311 @@
+"""How alike two nodes are (docs/math.md, section 2).
+
+Structure is personalised PageRank, content is the cosine of features, and the two are blended. A similarity answers for any
+block of node pairs and is never required to be a stored N×N matrix: everything above this file asks for blocks.
+All similarities are clipped at zero, because a negative one has no place in either transformation.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+import scipy.sparse.linalg
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from graphkin.errors import GraphError, SettingError, check_choice, check_range, check_whole
+from graphkin.graphs import Features, Graph, as_graph, smallest_entry
+from graphkin.sparse import SparseMatrix
+
+STRUCTURES = ("ppr", "ppr-cosine")
+BLOCK = 1024
+
+
+class NodeSimilarity(ABC):
+    """sim(i, j) ≥ 0 for all pairs of ``num_nodes`` nodes."""
+
+    num_nodes: int
+    device: torch.device
+
+    @abstractmethod
+    def block(self, rows: Tensor, columns: Tensor | None = None) -> Tensor:
+        """sim(i, j) for i in ``rows`` and j in ``columns`` (all nodes if None): [rows, columns]."""
+
+    def own(self, rows: Tensor) -> Tensor:
+        """sim(i, i) for i in ``rows``."""
+        return torch.cat([self.block(part, part).diagonal() for part in rows.split(BLOCK)])
+
+    def total(self) -> float:
+        """Σ sim over all pairs, in float64."""
+        return sum(float(self.block(rows).double().sum()) for rows in self.row_blocks())
+
+    def row_blocks(self) -> Iterator[Tensor]:
+        yield from torch.arange(self.num_nodes, device=self.device).split(BLOCK)
+
+    def stored(self) -> Stored:
+        """The same similarity as one N×N matrix, for graphs where that fits."""
+        return Stored(torch.cat([self.block(rows) for rows in self.row_blocks()]))
+
+
+class PageRank(NodeSimilarity):
+    r"""Personalised PageRank, as one linear operator on node vectors.
+
+    With :math:`\hat A = D^{-1/2} A D^{-1/2}` (a node without edges has a zero row):
+
+    .. math:: \hat P = (1-α)^K \hat A^K + \sum_{k<K} α (1-α)^k \hat A^k \qquad P = α (I - (1-α) \hat A)^{-1}
+
+    ``steps=None`` is the exact :math:`P`. Both are symmetric, so a column of the operator is a row of the matrix.
+    """
+
+    def __init__(
+        self,
+        edge_index: Tensor,
+        num_nodes: int,
+        *,
+        alpha: float = 0.1,
+        steps: int | None = 20,
+        self_loops: bool = True,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
+        check_range("alpha", alpha, above=0, below=1)
+        if steps is not None:
+            check_whole("steps", steps, at_least=1)
+        self.num_nodes = num_nodes
+        self.device = edge_index.device
+        self.alpha, self.steps, self.dtype = alpha, steps, dtype
+        self.adjacency = normalised_adjacency(edge_index, num_nodes, self_loops, dtype)
+        self._solve = None if steps is not None else _solver(self.adjacency, alpha)
+
+    def apply(self, vectors: Tensor) -> Tensor:
+        """P̂ times ``vectors`` [N, C], with K sparse products."""
+        if self._solve is not None:
+            return self._solve(vectors)
+        assert self.steps is not None
+        walked, result = vectors, self.alpha * vectors
+        for k in range(1, self.steps):
+            walked = self.adjacency @ walked
+            result = result + self.alpha * (1 - self.alpha) ** k * walked
+        return result + (1 - self.alpha) ** self.steps * (self.adjacency @ walked)
+
+    def unit(self, rows: Tensor) -> Tensor:
+        """The unit vectors of ``rows`` as columns: [N, rows]."""
+        vectors = torch.zeros(self.num_nodes, rows.numel(), dtype=self.dtype, device=self.device)
+        vectors[rows, torch.arange(rows.numel(), device=self.device)] = 1
+        return vectors
+
+    def block(self, rows: Tensor, columns: Tensor | None = None) -> Tensor:
+        walked = self.apply(self.unit(rows))
+        return (walked if columns is None else walked[columns]).T.contiguous()
+
+    def total(self) -> float:
+        ones = torch.ones(self.num_nodes, 1, dtype=self.dtype, device=self.device)
+        return float(self.apply(ones).double().sum())
+
+
+class PageRankCosine(NodeSimilarity):
+    r""":math:`\cos(\hat P_{i:}, \hat P_{j:})`: because P̂ is symmetric, its Gram matrix is P̂ applied twice."""
+
+    def __init__(self, pagerank: PageRank) -> None:
+        self.pagerank = pagerank
+        self.num_nodes, self.device = pagerank.num_nodes, pagerank.device
+        norms = torch.cat([pagerank.block(rows).norm(dim=1) for rows in self.row_blocks()])
+        self._inverse_norm = _inverse(norms)
+
+    def block(self, rows: Tensor, columns: Tensor | None = None) -> Tensor:
+        start = self.pagerank.unit(rows) * self._inverse_norm[rows]
+        gram = self.pagerank.apply(self.pagerank.apply(start)) * self._inverse_norm[:, None]
+        return (gram if columns is None else gram[columns]).T.contiguous()
+
+    def total(self) -> float:
+        return float(self.pagerank.apply(self._inverse_norm[:, None]).double().square().sum())
+
+
+class FeatureCosine(NodeSimilarity):
+    """cos(x_i, x_j), clipped at zero; a row of zeros is similar to nothing."""
+
+    def __init__(self, x: Features) -> None:
+        self.num_nodes, self.device = x.shape[0], x.device
+        self.non_negative = smallest_entry(x) >= 0
+        squares = x.with_values(x.values.square()).row_sums() if isinstance(x, SparseMatrix) else x.square().sum(1)
+        scale = _inverse(squares.sqrt())
+        self.unit: Features = x.scale_rows(scale) if isinstance(x, SparseMatrix) else x * scale[:, None]
+
+    def block(self, rows: Tensor, columns: Tensor | None = None) -> Tensor:
+        if isinstance(self.unit, SparseMatrix):
+            cosines = (self.unit @ self.unit.rows(rows).T).T
+            return cosines.clamp(min=0) if columns is None else cosines[:, columns].clamp(min=0)
+        others = self.unit if columns is None else self.unit[columns]
+        return (self.unit[rows] @ others.T).clamp(min=0)
+
+    def total(self) -> float:
+        r""":math:`\sum_{ij} \cos(x_i, x_j) = \|\sum_i x_i / \|x_i\|\|^2` when nothing had to be clipped."""
+        if not self.non_negative:
+            return super().total()
+        ones = torch.ones(self.num_nodes, 1, dtype=self.unit.dtype, device=self.device)
+        summed = self.unit.T @ ones
+        return float(summed.double().square().sum())
+
+
+class Blend(NodeSimilarity):
+    r""":math:`βγ\,\mathrm{sim}_F + (1-β)\,\mathrm{sim}_G` with :math:`γ = Σ\,\mathrm{sim}_G / Σ\,\mathrm{sim}_F`."""
+
+    def __init__(self, structure: NodeSimilarity, features: NodeSimilarity, beta: float) -> None:
+        check_range("beta", beta, at_least=0, at_most=1)
+        self.structure, self.features, self.beta = structure, features, beta
+        self.num_nodes, self.device = structure.num_nodes, structure.device
+        feature_total = features.total()
+        if feature_total <= 0:
+            raise SettingError(
+                f"beta must be 0 when no two nodes have similar features (all feature rows are zero), found {beta}."
+            )
+        self.gamma = structure.total() / feature_total
+
+    def block(self, rows: Tensor, columns: Tensor | None = None) -> Tensor:
+        content = self.features.block(rows, columns)
+        return content.mul_(self.beta * self.gamma).add_(self.structure.block(rows, columns), alpha=1 - self.beta)
+
+
+class Stored(NodeSimilarity):
+    """A similarity that is kept as a matrix: a user's own, or one computed before."""
+
+    def __init__(self, matrix: Tensor | SparseMatrix) -> None:
+        if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
+            raise SettingError(f"a similarity matrix must be square, found shape {tuple(matrix.shape)}.")
+        values = matrix.values if isinstance(matrix, SparseMatrix) else matrix
+        if not torch.isfinite(values).all():
+            raise SettingError("a similarity matrix must be finite, found NaN or infinite entries.")
+        clipped = values.clamp(min=0)
+        self.matrix = matrix.with_values(clipped) if isinstance(matrix, SparseMatrix) else clipped
+        self.num_nodes, self.device = matrix.shape[0], matrix.device
+
+    def block(self, rows: Tensor, columns: Tensor | None = None) -> Tensor:
+        block = self.matrix.rows(rows) if isinstance(self.matrix, SparseMatrix) else self.matrix[rows]
+        return block if columns is None else block[:, columns]
+
+    def stored(self) -> Stored:
+        return Stored(self.matrix.to_dense()) if isinstance(self.matrix, SparseMatrix) else self
+
+
+class Computed(NodeSimilarity):
+    """A user's function from node indices [B] to their similarity with every node [B, N]."""
+
+    def __init__(self, rows_of: Callable[[Tensor], Tensor], num_nodes: int, device: torch.device | str = "cpu") -> None:
+        self.rows_of, self.num_nodes, self.device = rows_of, num_nodes, torch.device(device)
+
+    def block(self, rows: Tensor, columns: Tensor | None = None) -> Tensor:
+        block = torch.as_tensor(self.rows_of(rows))
+        if block.shape != (rows.numel(), self.num_nodes):
+            raise SettingError(
+                f"the similarity function must return [{rows.numel()}, {self.num_nodes}] for {rows.numel()} nodes, "
+                f"found {tuple(block.shape)}."
+            )
+        if not torch.isfinite(block).all():
+            raise SettingError("the similarity function must return finite numbers, found NaN or infinite ones.")
+        return block.clamp(min=0) if columns is None else block[:, columns].clamp(min=0)
+
+
+@dataclass(frozen=True)
+class Similarity:
+    """The settings of a similarity; :meth:`on` computes it for a graph.
+
+    ``beta`` is the share of features (0: structure alone, 1: features alone). ``structure`` is "ppr" or "ppr-cosine",
+    ``alpha`` the restart probability, ``steps`` the number of PageRank steps (None: exact), ``self_loops`` whether each node
+    is linked with itself before normalising.
+    """
+
+    beta: float = 0.7
+    structure: str = "ppr"
+    alpha: float = 0.1
+    steps: int | None = 20
+    self_loops: bool = True
+
+    def __post_init__(self) -> None:
+        check_range("beta", self.beta, at_least=0, at_most=1)
+        check_choice("structure", self.structure, STRUCTURES)
+        check_range("alpha", self.alpha, above=0, below=1)
+        if self.steps is not None:
+            check_whole("steps", self.steps, at_least=1)
+
+    def on(self, data: Graph | Data, dtype: torch.dtype = torch.float32) -> NodeSimilarity:
+        graph = as_graph(data)
+        if self.beta == 1:
+            return FeatureCosine(graph.x.to(dtype=dtype))
+        if graph.num_edges == 0:
+            raise GraphError(
+                "the graph has no edges, so it has no structure to compare: only beta=1 (features alone) is possible, "
+                f"found beta={self.beta}."
+            )
+        pagerank = PageRank(
+            graph.edge_index,
+            graph.num_nodes,
+            alpha=self.alpha,
+            steps=self.steps,
+            self_loops=self.self_loops,
+            dtype=dtype,
+        )
+        structure = pagerank if self.structure == "ppr" else PageRankCosine(pagerank)
+        return structure if self.beta == 0 else Blend(structure, FeatureCosine(graph.x.to(dtype=dtype)), self.beta)
+
+
+def as_similarity(similarity: Any, num_nodes: int | None = None) -> NodeSimilarity:
+    """A user's similarity, whatever its form: ours, a dense or sparse N×N matrix, or a function of row blocks."""
+    if isinstance(similarity, NodeSimilarity):
+        return similarity
+    if scipy.sparse.issparse(similarity):
+        return Stored(SparseMatrix.from_scipy(similarity))
+    if isinstance(similarity, np.ndarray):
+        return Stored(torch.from_numpy(similarity).to(torch.get_default_dtype()))
+    if isinstance(similarity, Tensor):
+        if similarity.layout == torch.strided:
+            return Stored(similarity.detach())
+        return Stored(SparseMatrix(similarity.detach().to_sparse_coo().coalesce().to_sparse_csr()))
+    if callable(similarity):
+        if num_nodes is None:
+            raise SettingError("a similarity given as a function also needs num_nodes.")
+        return Computed(similarity, num_nodes)
+    raise SettingError(
+        "similarity must be a graphkin similarity, an N×N matrix or a function of node indices, "
+        f"found {type(similarity).__name__}."
+    )
+
+
+def normalised_adjacency(
+    edge_index: Tensor, num_nodes: int, self_loops: bool, dtype: torch.dtype = torch.float32
+) -> SparseMatrix:
+    r""":math:`\hat A = D^{-1/2} A D^{-1/2}` of an undirected graph."""
+    row, col = edge_index
+    if self_loops:
+        nodes = torch.arange(num_nodes, device=edge_index.device)
+        keys = torch.cat([row * num_nodes + col, nodes * (num_nodes + 1)]).sort().values
+        row, col = keys // num_nodes, keys % num_nodes
+    degree = torch.bincount(row, minlength=num_nodes)
+    scale = _inverse(degree.to(dtype).sqrt())
+    rowptr = torch.cat([degree.new_zeros(1), degree.cumsum(0)])
+    matrix = SparseMatrix.from_parts(rowptr, col, scale[row] * scale[col], (num_nodes, num_nodes))
+    return SparseMatrix(matrix.csr, transposed=matrix.csr)
+
+
+def _inverse(values: Tensor) -> Tensor:
+    """1/x, and 0 where x is 0."""
+    return torch.where(values > 0, 1 / values, torch.zeros_like(values))
+
+
+def _solver(adjacency: SparseMatrix, alpha: float) -> Callable[[Tensor], Tensor]:
+    """The exact operator P, from one sparse factorisation of (I − (1−α)Â)/α in float64."""
+    size = adjacency.shape[0]
+    csr = adjacency.csr.cpu()
+    matrix = scipy.sparse.csr_matrix(
+        (csr.values().double().numpy(), csr.col_indices().numpy(), csr.crow_indices().numpy()), shape=(size, size)
+    )
+    factors = scipy.sparse.linalg.splu((scipy.sparse.identity(size) - (1 - alpha) * matrix).tocsc() / alpha)
+
+    def solve(vectors: Tensor) -> Tensor:
+        return torch.from_numpy(factors.solve(vectors.cpu().double().numpy())).to(vectors)
+
+    return solve

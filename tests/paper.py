@@ -1,0 +1,140 @@
+"""The paper's equations as plain loops over Python floats: the oracle for everything that is faster or safer.
+
+Nothing here is shared with the package. A graph is a list of undirected edges, a vector a list of floats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import exp, log, sqrt
+
+Vector = Sequence[float]
+Matrix = list[list[float]]
+
+
+def dot(a: Vector, b: Vector) -> float:
+    return sum(p * q for p, q in zip(a, b, strict=True))
+
+
+def cosine(a: Vector, b: Vector) -> float:
+    lengths = sqrt(dot(a, a)) * sqrt(dot(b, b))
+    return dot(a, b) / lengths if lengths > 0 else 0.0
+
+
+def product(a: Matrix, b: Matrix) -> Matrix:
+    return [[sum(a[i][k] * b[k][j] for k in range(len(b))) for j in range(len(b[0]))] for i in range(len(a))]
+
+
+def identity(n: int) -> Matrix:
+    return [[float(i == j) for j in range(n)] for i in range(n)]
+
+
+def normalised_adjacency(n: int, edges: Sequence[tuple[int, int]], self_loops: bool) -> Matrix:
+    a = identity(n) if self_loops else [[0.0] * n for _ in range(n)]
+    for i, j in edges:
+        a[i][j] = a[j][i] = 1.0
+    degree = [sum(row) for row in a]
+    return [[a[i][j] / sqrt(degree[i] * degree[j]) if a[i][j] else 0.0 for j in range(n)] for i in range(n)]
+
+
+def pagerank(n: int, edges: Sequence[tuple[int, int]], alpha: float, steps: int, self_loops: bool) -> Matrix:
+    """P̂ = (1−α)^K Â^K + Σ_{k<K} α(1−α)^k Â^k"""
+    a_hat = normalised_adjacency(n, edges, self_loops)
+    power, result = identity(n), [[0.0] * n for _ in range(n)]
+    for k in range(steps):
+        for i in range(n):
+            for j in range(n):
+                result[i][j] += alpha * (1 - alpha) ** k * power[i][j]
+        power = product(power, a_hat)
+    return [[result[i][j] + (1 - alpha) ** steps * power[i][j] for j in range(n)] for i in range(n)]
+
+
+def cosine_of_rows(rows: Matrix) -> Matrix:
+    return [[max(cosine(a, b), 0.0) for b in rows] for a in rows]
+
+
+def blend(structure: Matrix, features: Matrix, beta: float) -> Matrix:
+    """sim = βγ sim_F + (1−β) sim_G, γ = Σ sim_G / Σ sim_F"""
+    gamma = sum(map(sum, structure)) / sum(map(sum, features))
+    n = len(structure)
+    return [[beta * gamma * features[i][j] + (1 - beta) * structure[i][j] for j in range(n)] for i in range(n)]
+
+
+def attraction(s: float, tau_p: float) -> float:
+    return exp(s / tau_p) - 1
+
+
+def repulsion(s: float, tau_n: float) -> float:
+    return exp(-s / tau_n)
+
+
+def positive_weights(sim: Matrix, i: int, members: Sequence[int], tau_p: float) -> dict[int, float]:
+    """w⁺_i(j) for j in V_M, which the anchor's own node belongs to unless there is no other view."""
+    values = {j: attraction(sim[i][j], tau_p) for j in members}
+    mean = sum(values.values()) / len(values)
+    if mean == 0:
+        return {j: float(len(values)) if j == i else 0.0 for j in members}
+    return {j: value / mean for j, value in values.items()}
+
+
+def negative_weights(sim: Matrix, i: int, members: Sequence[int], tau_n: float) -> dict[int, float]:
+    """w⁻_i(j) for j in V_N without the anchor's own node."""
+    values = {j: repulsion(sim[i][j], tau_n) for j in members if j != i}
+    mean = sum(values.values()) / len(values) if values else 1.0
+    return {j: value / mean for j, value in values.items()}
+
+
+def two_views(u: Matrix, v: Matrix, anchors: Sequence[int], loss: Callable[[Matrix, Matrix, int], float]) -> float:
+    return sum((loss(u, v, i) + loss(v, u, i)) / 2 for i in anchors) / len(anchors)
+
+
+def infonce_anchor(u: Matrix, v: Matrix, i: int, tau: float) -> float:
+    numerator = exp(dot(u[i], v[i]) / tau)
+    denominator = sum(exp(dot(u[i], v[j]) / tau) for j in range(len(u)))
+    denominator += sum(exp(dot(u[i], u[j]) / tau) for j in range(len(u)) if j != i)
+    return -log(numerator / denominator)
+
+
+def enhanced_anchor(
+    u: Matrix, v: Matrix, i: int, tau: float, w_pos: dict[int, float], w_neg: dict[int, float], pooling: str = "sum"
+) -> float:
+    if pooling == "sum":
+        numerator = sum(w * exp(dot(u[i], v[j]) / tau) for j, w in w_pos.items())
+        numerator += sum(w * exp(dot(u[i], u[j]) / tau) for j, w in w_pos.items() if j != i)
+    else:
+        inter = sum(w_pos.values())
+        numerator = exp(sum(w * dot(u[i], v[j]) / tau for j, w in w_pos.items()) / inter)
+        intra = sum(w for j, w in w_pos.items() if j != i)
+        if intra > 0:
+            numerator += exp(sum(w * dot(u[i], u[j]) / tau for j, w in w_pos.items() if j != i) / intra)
+    denominator = exp(dot(u[i], v[i]) / tau)
+    denominator += sum(w * (exp(dot(u[i], v[j]) / tau) + exp(dot(u[i], u[j]) / tau)) for j, w in w_neg.items())
+    return -log(numerator / denominator)
+
+
+def ideal_anchor(u: Matrix, v: Matrix, i: int, tau: float, labels: Sequence[int]) -> float:
+    numerator = sum(exp(dot(u[i], v[j]) / tau) for j in range(len(u)) if labels[j] == labels[i])
+    numerator += sum(exp(dot(u[i], u[j]) / tau) for j in range(len(u)) if labels[j] == labels[i] and j != i)
+    denominator = exp(dot(u[i], v[i]) / tau)
+    for j in range(len(u)):
+        if labels[j] != labels[i]:
+            denominator += exp(dot(u[i], v[j]) / tau) + exp(dot(u[i], u[j]) / tau)
+    return -log(numerator / denominator)
+
+
+def neighbourhood_anchor(z: Matrix, i: int, tau: float, w_pos: dict[int, float], w_neg: dict[int, float]) -> float:
+    numerator = sum(w * exp(dot(z[i], z[j]) / tau) for j, w in w_pos.items() if j != i)
+    denominator = sum(w * exp(dot(z[i], z[j]) / tau) for j, w in w_neg.items() if j != i)
+    return -log(numerator / denominator) if numerator > 0 else 0.0
+
+
+def estimated(v: Vector, own: Vector, pos: Matrix, neg: Matrix, ell: float, q: float, tau: float) -> float:
+    numerator = ell / len(pos) * sum(exp(dot(v, p) / tau) for p in pos)
+    denominator = exp(dot(v, own) / tau) + q / len(neg) * sum(exp(dot(v, n) / tau) for n in neg)
+    return -log(numerator / denominator)
+
+
+def asymptotic(v: Vector, own: Vector, nodes: Matrix, p_pos: Vector, p_neg: Vector, ell: float, q: float, tau: float) -> float:
+    numerator = ell * sum(p * exp(dot(v, node) / tau) for p, node in zip(p_pos, nodes, strict=True))
+    repelled = sum(p * exp(dot(v, node) / tau) for p, node in zip(p_neg, nodes, strict=True))
+    return -log(numerator / (exp(dot(v, own) / tau) + q * repelled))

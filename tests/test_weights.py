@@ -1,0 +1,234 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from graphkin import Similarity
+from graphkin.errors import SettingError
+from graphkin.methods import Attract, Repel
+from graphkin.similarity import Stored
+from graphkin.weights import (
+    Attraction,
+    Candidates,
+    NodeWeights,
+    Repulsion,
+    attraction_temperatures,
+    effective_count,
+    log_attraction,
+    repulsion_temperatures,
+)
+from tests import paper
+from tests.cases import Case, cases, make_case, taus
+
+F64 = torch.float64
+INF = float("inf")
+
+
+def similarity_of(case: Case, beta: float = 0.6) -> Stored:
+    return Similarity(beta=beta).on(case.graph(), F64).stored()
+
+
+def everyone(n: int) -> Candidates:
+    return Candidates(torch.arange(n))
+
+
+def with_own(block: Tensor, own: Tensor) -> Tensor:
+    """All of w⁺ in one matrix, the own counterpart on the diagonal."""
+    return block.exp() + torch.diag(own.exp())
+
+
+@given(cases, taus, taus)
+def test_weights_are_the_papers(case: Case, tau_pos: float, tau_neg: float) -> None:
+    similarity = similarity_of(case)
+    sim = similarity.matrix.to_dense().tolist()
+    nodes = torch.arange(case.n)
+    block = NodeWeights(Attraction(similarity, tau_pos), Repulsion(similarity, tau_neg), case.n).block()
+    w_pos = [paper.positive_weights(sim, i, range(case.n), tau_pos) for i in range(case.n)]
+    w_neg = [paper.negative_weights(sim, i, range(case.n), tau_neg) for i in range(case.n)]
+    expected_pos = torch.tensor([[w_pos[i][j] for j in nodes.tolist()] for i in nodes.tolist()], dtype=F64)
+    expected_neg = torch.tensor([[w_neg[i].get(j, 0.0) for j in nodes.tolist()] for i in nodes.tolist()], dtype=F64)
+    torch.testing.assert_close(with_own(block.attract, block.own), expected_pos, rtol=1e-10, atol=1e-10)
+    torch.testing.assert_close(block.repel.exp(), expected_neg, rtol=1e-10, atol=1e-10)
+
+
+@given(cases, taus, st.integers(1, 12), st.integers(1, 12))
+def test_sampled_sets_have_their_own_normalisers(case: Case, tau: float, positives: int, negatives: int) -> None:
+    """V_M always contains the anchor's own node, V_N never does."""
+    similarity = similarity_of(case)
+    sim = similarity.matrix.to_dense().tolist()
+    drawn = Candidates.draw(case.n, min(positives, case.n), min(negatives, case.n), case.draw)
+    block = NodeWeights(Attraction(similarity, tau), Repulsion(similarity, tau), case.n).block(None, drawn)
+    assert drawn.positive is not None
+    assert drawn.negative is not None
+    v_m, v_n = drawn.columns[drawn.positive].tolist(), drawn.columns[drawn.negative].tolist()
+    assert (len(v_m), len(v_n)) == (min(positives, case.n), min(negatives, case.n))
+    for i in range(case.n):
+        w_pos = paper.positive_weights(sim, i, sorted({*v_m, i}), tau)
+        w_neg = paper.negative_weights(sim, i, v_n, tau)
+        assert float(block.own[i].exp()) == pytest.approx(w_pos[i], rel=1e-10)
+        for place, j in enumerate(drawn.columns.tolist()):
+            expected = w_pos[j] if j in v_m and j != i else 0.0
+            assert float(block.attract[i, place].exp()) == pytest.approx(expected, rel=1e-10)
+            assert float(block.repel[i, place].exp()) == pytest.approx(w_neg.get(j, 0.0), rel=1e-10)
+
+
+@given(cases, taus)
+def test_without_a_counterpart_the_own_node_is_in_no_set(case: Case, tau: float) -> None:
+    similarity = similarity_of(case)
+    sim = similarity.matrix.to_dense().tolist()
+    block, own = Attraction(similarity, tau, counterpart=False).log(torch.arange(case.n), everyone(case.n))
+    assert torch.equal(own, torch.full_like(own, -INF))
+    for i in range(case.n):
+        others = [j for j in range(case.n) if j != i]
+        if any(sim[i][j] > 0 for j in others):
+            w_pos = paper.positive_weights(sim, i, others, tau)
+            assert block[i].exp().tolist() == pytest.approx([w_pos.get(j, 0.0) for j in range(case.n)], rel=1e-10)
+        else:
+            assert torch.equal(block[i], torch.full_like(block[i], -INF))
+
+
+@given(cases)
+def test_the_mean_weight_is_one(case: Case) -> None:
+    similarity = similarity_of(case)
+    block = NodeWeights(Attraction(similarity, 0.3), Repulsion(similarity, 0.3), case.n).block()
+    ones = torch.ones(case.n, dtype=F64)
+    torch.testing.assert_close(with_own(block.attract, block.own).mean(dim=1), ones)
+    torch.testing.assert_close(block.repel.exp().sum(dim=1) / (case.n - 1), ones)
+
+
+@given(cases)
+def test_high_tau_pos_gives_weights_proportional_to_similarity(case: Case) -> None:
+    similarity = similarity_of(case)
+    block, own = Attraction(similarity, 1e6).log(torch.arange(case.n), everyone(case.n))
+    matrix = similarity.matrix.to_dense()
+    expected = matrix / matrix.mean(dim=1, keepdim=True)
+    torch.testing.assert_close(with_own(block, own), expected, rtol=1e-5, atol=1e-8)
+
+
+@given(cases)
+def test_low_tau_pos_puts_all_mass_on_the_most_similar(case: Case) -> None:
+    similarity = similarity_of(case)
+    block, own = Attraction(similarity, 1e-7).log(torch.arange(case.n), everyone(case.n))
+    shares = with_own(block, own) / case.n
+    matrix = similarity.matrix.to_dense()
+    top = matrix >= matrix.amax(dim=1, keepdim=True) * (1 - 1e-5)
+    torch.testing.assert_close((shares * top).sum(dim=1), torch.ones(case.n, dtype=F64))
+
+
+@given(cases)
+def test_limits_of_tau_neg(case: Case) -> None:
+    """τ_n → ∞ is uniform; at τ_n → 0 the mass goes to the least similar."""
+    similarity = similarity_of(case)
+    nodes = torch.arange(case.n)
+    uniform = Repulsion(similarity, 1e9).log(nodes, everyone(case.n)).exp()
+    others = ~torch.eye(case.n, dtype=torch.bool)
+    torch.testing.assert_close(uniform, others.to(F64), rtol=1e-6, atol=1e-6)
+    extreme = Repulsion(similarity, 1e-8).log(nodes, everyone(case.n)).exp() / (case.n - 1)
+    matrix = similarity.matrix.to_dense().masked_fill(~others, INF)
+    least = matrix <= matrix.amin(dim=1, keepdim=True) + 1e-6
+    torch.testing.assert_close((extreme * least).sum(dim=1), torch.ones(case.n, dtype=F64))
+
+
+def test_permuting_the_nodes_permutes_the_weights() -> None:
+    case = make_case(3, n=8)
+    matrix = similarity_of(case).matrix.to_dense()
+    order = torch.randperm(case.n, generator=case.draw)
+    plain = NodeWeights(Attraction(Stored(matrix), 0.2), Repulsion(Stored(matrix), 0.2), case.n).block()
+    moved = Stored(matrix[order][:, order])
+    permuted = NodeWeights(Attraction(moved, 0.2), Repulsion(moved, 0.2), case.n).block()
+    torch.testing.assert_close(permuted.attract, plain.attract[order][:, order])
+    torch.testing.assert_close(permuted.repel, plain.repel[order][:, order])
+    torch.testing.assert_close(permuted.own, plain.own[order])
+
+
+def test_a_node_similar_to_nothing_falls_back_to_its_counterpart() -> None:
+    similarity = Stored(torch.tensor([[0.0, 0.0, 0.0], [0.0, 1.0, 0.5], [0.0, 0.5, 1.0]]))
+    block, own = Attraction(similarity, 0.5).log(torch.arange(3), everyone(3))
+    assert torch.equal(block[0], torch.full((3,), -INF))
+    assert float(own[0].exp()) == pytest.approx(3)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_log_attraction_is_exact_from_tiny_to_huge(dtype: torch.dtype) -> None:
+    ratios = [1e-12, 1e-6, 0.5, 1.0, 1.0001, 30.0, 1e4]
+    found = log_attraction(torch.tensor(ratios, dtype=dtype), 1.0).double()
+    expected = torch.tensor(ratios, dtype=F64).expm1().log()
+    expected[-1] = 1e4
+    torch.testing.assert_close(found, expected, rtol=2e-6 if dtype == torch.float32 else 1e-14, atol=2e-7)
+
+
+def test_saturated_pairs_stay_different() -> None:
+    """No clamp: similarities 1 and 0.999 at τ_p = 0.001 differ by a factor e, though both exponentials overflow."""
+    similarity = Stored(torch.tensor([[1.0, 0.999, 0.998]]).repeat(3, 1))
+    block, own = Attraction(similarity, 0.001).log(torch.tensor([0]), everyone(3))
+    assert float(own[0] - block[0, 1]) == pytest.approx(1, abs=1e-3)
+    assert float(block[0, 1] - block[0, 2]) == pytest.approx(1, abs=1e-3)
+
+
+def test_effective_count() -> None:
+    weights = torch.tensor([[1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]]).log()
+    assert effective_count(weights).tolist() == pytest.approx([4, 2, 1])
+
+
+@pytest.mark.parametrize("wanted", [3.0, 10.0])
+def test_temperatures_give_the_wanted_number_of_positives(wanted: float) -> None:
+    draw = torch.Generator().manual_seed(1)
+    matrix = torch.rand(60, 60, generator=draw, dtype=F64) ** 4
+    tau = attraction_temperatures(Stored(matrix), wanted)
+    found = effective_count(log_attraction(matrix, tau[:, None]))
+    torch.testing.assert_close(found, torch.full((60,), wanted, dtype=F64), rtol=1e-3, atol=0)
+    shrunk = attraction_temperatures(Stored(matrix * 1e-4), wanted)
+    torch.testing.assert_close(shrunk, tau * 1e-4, rtol=1e-4, atol=0)
+
+
+def test_temperatures_keep_the_wanted_share_of_negatives() -> None:
+    draw = torch.Generator().manual_seed(2)
+    matrix = torch.rand(50, 50, generator=draw, dtype=F64)
+    similarity = Stored(matrix)
+    repulsion = Repulsion(similarity, repulsion_temperatures(similarity, 0.9))
+    found = effective_count(repulsion.log(torch.arange(50), everyone(50)))
+    torch.testing.assert_close(found, torch.full((50,), 0.9 * 49, dtype=F64), rtol=1e-3, atol=0)
+
+
+def test_more_positives_than_there_are_similar_nodes_gives_the_limit() -> None:
+    matrix = torch.eye(20, dtype=F64) + torch.diag(torch.full((19,), 0.5, dtype=F64), 1)
+    similarity = Stored(matrix)
+    block, own = Attraction(similarity, attraction_temperatures(similarity, 15)).log(torch.arange(20), everyone(20))
+    assert float(own[0].exp() / block[0, 1].exp()) == pytest.approx(2, rel=1e-3)
+
+
+def test_exactly_one_of_temperature_and_count() -> None:
+    for bad in (Attract, Repel):
+        with pytest.raises(SettingError, match="exactly one of"):
+            bad(None, None)
+        with pytest.raises(SettingError, match="exactly one of"):
+            bad(1.0, 1.0)
+    for name, kind, value in (("tau_pos", Attract, 0.0), ("tau_neg", Repel, -1.0)):
+        with pytest.raises(SettingError, match=f"{name} must be a number > 0"):
+            kind(value, None)
+    with pytest.raises(SettingError, match="effective_positives must be a number >= 1"):
+        Attract(None, 0.5)
+    with pytest.raises(SettingError, match="effective_negatives must be a number > 0 and <= 1"):
+        Repel(None, 1.5)
+
+
+def test_samples_larger_than_the_graph_are_refused() -> None:
+    with pytest.raises(SettingError, match=r"between 1 and the number of nodes \(5\), found 6"):
+        Candidates.draw(5, 6, None, torch.Generator())
+
+
+def test_stored_weights_are_the_same() -> None:
+    case = make_case(11, n=10)
+    similarity = similarity_of(case)
+    weights = NodeWeights(Attraction(similarity, 0.3), Repulsion(similarity, 0.2), case.n)
+    rows = torch.tensor([4, 1])
+    for one, other in zip(weights.linear(rows), weights.stored().linear(rows), strict=True):
+        assert one is not None and other is not None
+        torch.testing.assert_close(one, other)
+    sampled = Candidates.draw(case.n, 4, 4, case.draw)
+    for one, other in zip(weights.linear(rows, sampled), weights.stored().linear(rows, sampled), strict=True):
+        assert one is not None and other is not None
+        torch.testing.assert_close(one, other)
