@@ -1,0 +1,91 @@
+"""The two-view objective of all anchors at once, with half of the products: ⟨a,b⟩ serves a as anchor and b as anchor.
+
+Nodes are taken in pairs of blocks. Stacking both views of a block, z_a = [u_a; v_a], one product z_a z_bᵀ holds the scores
+of all four view pairs. A first pass sums numerators and denominators, a second turns the exponentials into gradients:
+
+    ∂L/∂⟨z_i,z_j⟩ = e^{⟨z_i,z_j⟩/τ} (c_ij + c_ji)/τ,   c_ij = w⁻_ij / denominator_i − w⁺_ij / numerator_i.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from graphkin.kernels.blocked import SAFE_SUM, LossAndGradient
+from graphkin.weights import LinearWeights
+
+BLOCK = 384
+KEEP_BYTES = 512 * 2**20
+"""Exponentials are kept between the passes while they fit in this, and computed again otherwise."""
+
+
+def all_anchors(u: Tensor, v: Tensor, weights: LinearWeights, tau: float, block: int = BLOCK) -> LossAndGradient | None:
+    """``objective.enhanced(u, v, weights, tau)`` for rows of unit length; None if a sum is too small to trust."""
+    nodes, width = u.shape
+    blocks = [slice(start, min(start + block, nodes)) for start in range(0, nodes, block)]
+    pairs = [(a, b) for i, a in enumerate(blocks) for b in blocks[i:]]
+    views = torch.stack([u, v])
+    scaled = views / tau
+
+    def exponentials(a: slice, b: slice) -> Tensor:
+        """e^{(⟨z_i,z_j⟩ − 1)/τ} for both views of both blocks [2, a, 2, b], zero for a node with itself."""
+        rows, columns = scaled[:, a].reshape(-1, width), views[:, b].reshape(-1, width)
+        scores = (rows @ columns.T).sub_(1 / tau).exp_().view(2, a.stop - a.start, 2, b.stop - b.start)
+        if a == b:
+            scores.diagonal(dim1=1, dim2=3).zero_()
+        return scores
+
+    keep = 8 * nodes * nodes * u.element_size() // 4 <= KEEP_BYTES
+    kept: dict[tuple[int, int], Tensor] = {}
+    own = ((u * v).sum(dim=1) - 1).div_(tau).exp_()
+    numerator = (weights.own * own).repeat(2, 1)
+    denominator = own.repeat(2, 1)
+    for a, b in pairs:
+        scores = exponentials(a, b)
+        if keep:
+            kept[a.start, b.start] = scores
+        for anchors, candidates, sums in _both_ways(a, b, scores):
+            if weights.shares is not None:
+                numerator[:, anchors] += weights.mass[anchors] * (sums * weights.shares[anchors, candidates]).sum(dim=2)
+            if weights.repel is None:
+                denominator[:, anchors] += sums.sum(dim=2)
+            else:
+                denominator[:, anchors] += (sums * weights.repel[anchors, candidates]).sum(dim=2)
+
+    loss = (denominator.log() - numerator.log()).sum()
+    if not (torch.minimum(numerator, denominator).amin() > SAFE_SUM and loss.isfinite()):
+        return None
+
+    grad = torch.zeros_like(views)
+    own_gradient = (own * (1 / denominator - weights.own / numerator).sum(dim=0))[:, None]
+    grad[0].addcmul_(own_gradient, v)
+    grad[1].addcmul_(own_gradient, u)
+    repulsion, attraction = (1 / denominator)[:, :, None], (weights.mass / numerator)[:, :, None]
+
+    def coefficients(anchors: slice, candidates: slice) -> Tensor:
+        """c_ij for both views of the anchors [2, anchors, candidates]; without weights they depend on the anchor alone."""
+        c = repulsion[:, anchors]
+        if weights.repel is not None:
+            c = c * weights.repel[anchors, candidates]
+        if weights.shares is not None:
+            c = torch.addcmul(c, attraction[:, anchors], weights.shares[anchors, candidates], value=-1)
+        return c
+
+    for a, b in pairs:
+        scores = kept.pop((a.start, b.start)) if keep else exponentials(a, b)
+        both = coefficients(a, b)[:, :, None, :] + coefficients(b, a).permute(2, 0, 1)[None]
+        gradient = scores.mul_(both).view(2 * (a.stop - a.start), -1)
+        columns = views[:, b].reshape(-1, width)
+        grad[:, a] += (gradient @ columns).view(2, -1, width)
+        if a != b:
+            rows = views[:, a].reshape(-1, width)
+            grad[:, b] += (gradient.T @ rows).view(2, -1, width)
+    scale = 1 / (2 * nodes)
+    grad *= scale / tau
+    return LossAndGradient(loss * scale, grad[0], grad[1])
+
+
+def _both_ways(a: slice, b: slice, scores: Tensor) -> list[tuple[slice, slice, Tensor]]:
+    """Per direction: anchors, candidates, and exponentials summed over the candidate's views [2, anchors, candidates]."""
+    forward = (a, b, scores.sum(dim=2))
+    return [forward] if a == b else [forward, (b, a, scores.sum(dim=0).permute(1, 2, 0))]

@@ -1,0 +1,112 @@
+"""The objectives as modules, for anyone's training loop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from graphkin.errors import GraphError, check_choice, check_range, check_whole
+from graphkin.kernels import two_view_loss
+from graphkin.methods import Attract, Repel
+from graphkin.objective import POOLINGS
+from graphkin.randomness import generator
+from graphkin.similarity import as_similarity
+from graphkin.weights import AllAlike, Candidates, NodeWeights, OwnOnly
+
+
+class TwoViewLoss(nn.Module):
+    """The contrast of two views under given weights, called as ``loss(u, v)`` with rows of any length.
+
+    ``anchors``, ``positives`` and ``negatives`` are numbers of nodes to draw in each call (None: all nodes): the anchors, V_M
+    and V_N. They are drawn from a generator of the module's own, seeded with ``seed``.
+    """
+
+    def __init__(
+        self,
+        weights: NodeWeights,
+        tau: float,
+        pooling: str = "sum",
+        *,
+        anchors: int | None = None,
+        positives: int | None = None,
+        negatives: int | None = None,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        check_range("tau", tau, above=0)
+        check_choice("pooling", pooling, POOLINGS)
+        for name, size in (("anchors", anchors), ("positives", positives), ("negatives", negatives)):
+            if size is not None:
+                check_whole(name, size, at_least=1)
+        self.weights, self.tau, self.pooling = weights, tau, pooling
+        self.anchors, self.positives, self.negatives = anchors, positives, negatives
+        self.generator = generator(seed, "sampling", weights.device)
+
+    def forward(self, u: Tensor, v: Tensor) -> Tensor:
+        nodes = self.weights.num_nodes
+        if u.shape != v.shape or u.dim() != 2 or len(u) != nodes:
+            raise GraphError(
+                f"both views must have shape [{nodes}, d], one row a node, found {tuple(u.shape)} and {tuple(v.shape)}."
+            )
+        anchors = None
+        if self.anchors is not None and self.anchors < nodes:
+            order = torch.randperm(nodes, generator=self.generator, device=self.weights.device)
+            anchors = order[: self.anchors].sort().values
+        candidates = None
+        if self.positives is not None or self.negatives is not None:
+            candidates = Candidates.draw(nodes, self.positives, self.negatives, self.generator)
+        u, v = F.normalize(u, dim=1), F.normalize(v, dim=1)
+        return two_view_loss(u, v, self.weights, self.tau, self.pooling, anchors, candidates)
+
+
+class EnhancedInfoNCE(TwoViewLoss):
+    """Similar nodes attract and dissimilar nodes repel, by how similar they are.
+
+    ``similarity`` is one of graphkin's (``graphkin.Similarity(beta=0.7).on(data)``), an N×N matrix (dense or sparse, NumPy,
+    SciPy or PyTorch), or a function from node indices [B] to similarities [B, N], which also needs ``num_nodes``.
+
+    Positives are weighted at temperature ``tau_pos``, or so that ``effective_positives`` of them are in effect; negatives at
+    ``tau_neg``, or so that a share ``effective_negatives`` of them is. Without any of them: 10 positives, 90 % of negatives.
+
+    >>> loss = EnhancedInfoNCE(torch.eye(3), tau=0.5, tau_pos=1.0, tau_neg=1.0)
+    >>> u = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
+    >>> f"{loss(u, u):.4f}"
+    '-0.8182'
+    """
+
+    def __init__(
+        self,
+        similarity: Any,
+        tau: float = 0.4,
+        tau_pos: float | None = None,
+        tau_neg: float | None = None,
+        pooling: str = "sum",
+        *,
+        effective_positives: float | None = None,
+        effective_negatives: float | None = None,
+        num_nodes: int | None = None,
+        stored: bool = True,
+        **sampling: Any,
+    ) -> None:
+        measure = as_similarity(similarity, num_nodes)
+        attract = Attract() if tau_pos is effective_positives is None else Attract(tau_pos, effective_positives)
+        repel = Repel() if tau_neg is effective_negatives is None else Repel(tau_neg, effective_negatives)
+        weights = NodeWeights(attract.weights(measure), repel.weights(measure), measure.num_nodes, measure.device)
+        super().__init__(weights.stored() if stored else weights, tau, pooling, **sampling)
+
+
+class InfoNCE(nn.Module):
+    """The base objective: a node's counterpart attracts, all other nodes repel alike."""
+
+    def __init__(self, tau: float = 0.4) -> None:
+        super().__init__()
+        check_range("tau", tau, above=0)
+        self.tau = tau
+
+    def forward(self, u: Tensor, v: Tensor) -> Tensor:
+        weights = NodeWeights(OwnOnly(u.dtype), AllAlike(u.dtype), len(u), u.device)
+        loss: Tensor = TwoViewLoss(weights, self.tau)(u, v)
+        return loss
