@@ -1,0 +1,353 @@
+"""GRACE, GCA and Graph-MLP as values, and :func:`plus`, which is the paper in one function (docs/math.md, section 5)."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
+from importlib import resources
+from typing import Any
+
+from graphkin.encoders import GCN, MLP
+from graphkin.errors import SettingError, check_choice, check_range, check_whole, unknown
+from graphkin.graphs import Graph
+from graphkin.objective import POOLINGS
+from graphkin.similarity import NodeSimilarity, Similarity, normalised_adjacency
+from graphkin.sparse import SparseMatrix
+from graphkin.views import TwoViews
+from graphkin.weights import (
+    AllAlike,
+    Attraction,
+    Linked,
+    NegativeWeights,
+    OwnOnly,
+    PositiveWeights,
+    Repulsion,
+    attraction_temperatures,
+    repulsion_temperatures,
+)
+
+NAMES = ("grace", "grace+", "gca", "gca+", "graph-mlp", "graph-mlp+")
+PARTS = ("p", "n", "g", "f")
+FEATURE_SCALES = ("auto", "rows", "none")
+
+
+@dataclass(frozen=True)
+class OwnCounterpart:
+    """The only positive of a node is itself in the other view."""
+
+    def on(self, graph: Graph, similarity: NodeSimilarity | None, counterpart: bool) -> PositiveWeights:
+        return OwnOnly()
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """The positives of a node are its neighbourhood, weighted by Â^hops."""
+
+    hops: int = 2
+
+    def __post_init__(self) -> None:
+        check_whole("hops", self.hops, at_least=1)
+
+    def on(self, graph: Graph, similarity: NodeSimilarity | None, counterpart: bool) -> PositiveWeights:
+        adjacency = normalised_adjacency(graph.edge_index, graph.num_nodes, self_loops=True).csr
+        power = adjacency
+        for _ in range(self.hops - 1):
+            power = power @ adjacency
+        return Linked(SparseMatrix(power))
+
+
+@dataclass(frozen=True)
+class Attract:
+    """Similar nodes are positives: w⁺ at temperature ``tau_pos``, or with ``effective_positives`` of them in effect."""
+
+    tau_pos: float | None = None
+    effective_positives: float | None = 10.0
+
+    def __post_init__(self) -> None:
+        _check_one_given(self)
+        if self.tau_pos is not None:
+            check_range("tau_pos", self.tau_pos, above=0)
+        if self.effective_positives is not None:
+            check_range("effective_positives", self.effective_positives, at_least=1)
+
+    def on(self, graph: Graph, similarity: NodeSimilarity | None, counterpart: bool) -> PositiveWeights:
+        assert similarity is not None
+        return self.weights(similarity, counterpart)
+
+    def weights(self, similarity: NodeSimilarity, counterpart: bool = True) -> Attraction:
+        if self.tau_pos is not None:
+            return Attraction(similarity, self.tau_pos, counterpart)
+        assert self.effective_positives is not None
+        tau = attraction_temperatures(similarity, self.effective_positives, counterpart=counterpart)
+        return Attraction(similarity, tau, counterpart)
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """Every other node is a negative with weight 1."""
+
+    def on(self, graph: Graph, similarity: NodeSimilarity | None) -> NegativeWeights:
+        return AllAlike()
+
+
+@dataclass(frozen=True)
+class Repel:
+    """Dissimilar nodes are negatives: w⁻ at ``tau_neg``, or with a share ``effective_negatives`` of them in effect."""
+
+    tau_neg: float | None = None
+    effective_negatives: float | None = 0.9
+
+    def __post_init__(self) -> None:
+        _check_one_given(self)
+        if self.tau_neg is not None:
+            check_range("tau_neg", self.tau_neg, above=0)
+        if self.effective_negatives is not None:
+            check_range("effective_negatives", self.effective_negatives, above=0, at_most=1)
+
+    def on(self, graph: Graph, similarity: NodeSimilarity | None) -> NegativeWeights:
+        assert similarity is not None
+        return self.weights(similarity)
+
+    def weights(self, similarity: NodeSimilarity) -> Repulsion:
+        if self.tau_neg is not None:
+            return Repulsion(similarity, self.tau_neg)
+        assert self.effective_negatives is not None
+        return Repulsion(similarity, repulsion_temperatures(similarity, self.effective_negatives))
+
+
+@dataclass(frozen=True)
+class Optimiser:
+    """Adam, for a number of epochs.
+
+    ``anchors`` nodes are drawn as anchors in each epoch, and ``positives`` and ``negatives`` nodes as V_M and V_N (None: all).
+    """
+
+    learning_rate: float = 1e-3
+    weight_decay: float = 1e-5
+    epochs: int = 200
+    anchors: int | None = None
+    positives_sampled: int | None = None
+    negatives_sampled: int | None = None
+
+    def __post_init__(self) -> None:
+        check_range("learning_rate", self.learning_rate, above=0)
+        check_range("weight_decay", self.weight_decay, at_least=0)
+        check_whole("epochs", self.epochs, at_least=1)
+        for name in ("anchors", "positives_sampled", "negatives_sampled"):
+            if getattr(self, name) is not None:
+                check_whole(name, getattr(self, name), at_least=2)
+
+
+@dataclass(frozen=True)
+class Supervision:
+    """Graph-MLP's labels: cross entropy plus ``contrast_weight`` (λ) times the contrast, on batches with all training nodes."""
+
+    contrast_weight: float = 1.0
+    batch: int = 2000
+
+    def __post_init__(self) -> None:
+        check_range("contrast_weight", self.contrast_weight, at_least=0)
+        check_whole("batch", self.batch, at_least=2)
+
+
+@dataclass(frozen=True)
+class Method:
+    """A combination of choices. ``views=None`` is one view of the whole graph, which then needs ``supervision``."""
+
+    name: str
+    encoder: GCN | MLP
+    views: TwoViews | None
+    positives: OwnCounterpart | Neighbours | Attract
+    negatives: Uniform | Repel
+    similarity: Similarity | None = None
+    supervision: Supervision | None = None
+    optimiser: Optimiser = field(default_factory=Optimiser)
+    projector: int | None = None
+    """hidden width of the projector; None: the encoder's"""
+    tau: float = 0.4
+    pooling: str = "sum"
+    feature_scale: str = "auto"
+    """"rows" divides features by their row sum, "none" leaves them, "auto" scales rows unless there are negative entries"""
+
+    def __post_init__(self) -> None:
+        check_range("tau", self.tau, above=0)
+        check_choice("pooling", self.pooling, POOLINGS)
+        check_choice("feature_scale", self.feature_scale, FEATURE_SCALES)
+        if self.projector is not None:
+            check_whole("projector", self.projector, at_least=1)
+        if (self.views is None) != (self.supervision is not None):
+            raise SettingError("a method has either two views or supervision with labels, not both and not neither.")
+        uses_similarity = isinstance(self.positives, Attract) or isinstance(self.negatives, Repel)
+        if uses_similarity and self.similarity is None:
+            raise SettingError("a method that attracts or repels by similarity needs a similarity.")
+
+    @property
+    def needs_labels(self) -> bool:
+        return self.supervision is not None
+
+    @property
+    def needs_edges(self) -> bool:
+        """Only similarity of features alone (beta = 1) makes sense without edges."""
+        return isinstance(self.positives, Neighbours) or self.similarity is None or self.similarity.beta < 1
+
+    def settings(self) -> dict[str, Any]:
+        """All settings by name, flat, as :meth:`configure` takes them."""
+        flat: dict[str, Any] = {}
+        for entry in fields(self):
+            value: Any = getattr(self, entry.name)
+            if entry.name in COMPONENTS:
+                flat.update({} if value is None else asdict(value))
+            elif entry.name != "name":
+                flat[entry.name] = value
+        return flat
+
+    def configure(self, **settings: Any) -> Method:
+        """The same method with other settings: ``GRACE.configure(tau=0.5, hidden=128, drop_edges=(0.1, 0.2))``."""
+        changes: dict[str, Any] = {}
+        for entry in fields(self):
+            value: Any = getattr(self, entry.name)
+            if entry.name in COMPONENTS and value is not None:
+                own = {f.name: settings.pop(f.name) for f in fields(value) if f.name in settings}
+                if own:
+                    changes[entry.name] = replace(value, **_prepared(value, own))
+            elif entry.name in settings and entry.name not in ("name", *COMPONENTS):
+                changes[entry.name] = settings.pop(entry.name)
+        if settings:
+            raise unknown(f"setting for {self.name}", next(iter(settings)), self.settings())
+        return replace(self, **changes)
+
+
+COMPONENTS = ("encoder", "views", "positives", "negatives", "similarity", "supervision", "optimiser")
+
+GRACE = Method("grace", GCN(), TwoViews(), OwnCounterpart(), Uniform())
+GCA = replace(GRACE, name="gca", views=TwoViews(adaptive="degree"))
+GRAPH_MLP = Method(
+    "graph-mlp",
+    MLP(),
+    views=None,
+    positives=Neighbours(),
+    negatives=Uniform(),
+    supervision=Supervision(),
+    optimiser=Optimiser(weight_decay=5e-3, epochs=400),
+)
+
+
+def plus(method: Method, part: str | None = None) -> Method:
+    """The enhanced objective on a base method: similar nodes attract, dissimilar nodes repel.
+
+    ``part`` keeps a part of it, as the paper's ablations do: "p" positive weights only, "n" negative weights only,
+    "g" structure only (β = 0), "f" features only (β = 1).
+    """
+    if part is not None:
+        check_choice("part", part, PARTS)
+    similarity = Similarity()
+    if part in ("g", "f"):
+        similarity = replace(similarity, beta=0.0 if part == "g" else 1.0)
+    return replace(
+        method,
+        name=f"{method.name}+" + (f"({part})" if part else ""),
+        similarity=similarity,
+        positives=method.positives if part == "n" else Attract(),
+        negatives=method.negatives if part == "p" else Repel(),
+    )
+
+
+def method_named(name: str, preset: str | None = None) -> Method:
+    """A method by name ("grace", "gca+", "graph-mlp+(p)", ...) with the settings the authors used on a dataset.
+
+    Without ``preset`` the settings are defaults meant for any graph.
+    """
+    found = re.fullmatch(r"(grace|gca|graph-mlp)(\+(?:\(([pngf])\))?)?", name.lower().strip())
+    if found is None:
+        raise unknown("method", name, NAMES)
+    base, enhanced, part = found.groups()
+    method = {"grace": GRACE, "gca": GCA, "graph-mlp": GRAPH_MLP}[base]
+    if enhanced:
+        method = plus(method, part)
+    return method.configure(**_preset(method, base, bool(enhanced), part, preset))
+
+
+def presets(base: str) -> dict[str, dict[str, Any]]:
+    """The shipped settings of a base method, by dataset; "default" is for any other graph."""
+    text = resources.files("graphkin").joinpath("settings", f"{base}.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
+
+
+def _preset(method: Method, base: str, enhanced: bool, part: str | None, preset: str | None) -> dict[str, Any]:
+    tables = presets(base)
+    name = (preset or "default").removesuffix("-bundled")
+    if name not in tables:
+        if preset is not None:
+            raise unknown(f"preset for {base}", preset, tables)
+        name = "default"
+    table = dict(tables[name])
+    enhancement = table.pop("plus", {})
+    chosen = {**table, **(enhancement if enhanced else {})}
+    if part in ("g", "f"):
+        chosen.pop("beta", None)
+    known = method.settings()
+    return {key: value for key, value in chosen.items() if key in known}
+
+
+def _prepared(component: Any, changes: dict[str, Any]) -> dict[str, Any]:
+    """Lists become tuples, and a temperature given replaces an effective count, or the other way round."""
+    prepared = {key: tuple(value) if isinstance(value, list) else value for key, value in changes.items()}
+    if isinstance(component, Attract | Repel):
+        names = [f.name for f in fields(component)]
+        for name, other in (names, names[::-1]):
+            if prepared.get(name) is not None and other not in prepared:
+                prepared[other] = None
+    return prepared
+
+
+def _check_one_given(component: Attract | Repel) -> None:
+    values: Mapping[str, Any] = asdict(component)
+    if sum(value is not None for value in values.values()) != 1:
+        found = ", ".join(f"{name}={value}" for name, value in values.items())
+        raise SettingError(f"exactly one of {' and '.join(values)} must be given, found {found}.")
+
+
+def to_json(method: Method) -> dict[str, Any]:
+    """A method as plain data; :func:`from_json` is the way back."""
+
+    def encode(value: Any) -> Any:
+        if is_dataclass(value):
+            return {"type": type(value).__name__} | {f.name: encode(getattr(value, f.name)) for f in fields(value)}
+        return list(value) if isinstance(value, tuple) else value
+
+    encoded: dict[str, Any] = encode(method)
+    return encoded
+
+
+def from_json(data: Any) -> Method:
+    types = {
+        cls.__name__: cls
+        for cls in (
+            Method,
+            GCN,
+            MLP,
+            TwoViews,
+            OwnCounterpart,
+            Neighbours,
+            Attract,
+            Uniform,
+            Repel,
+            Similarity,
+            Supervision,
+            Optimiser,
+        )
+    }
+
+    def decode(value: Any) -> Any:
+        if isinstance(value, dict):
+            given = dict(value)
+            cls = types[given.pop("type")]
+            return cls(**{key: decode(entry) for key, entry in given.items()})
+        return tuple(value) if isinstance(value, list) else value
+
+    method = decode(data)
+    if not isinstance(method, Method):
+        raise SettingError(f"the settings must describe a Method, found {type(method).__name__}.")
+    return method

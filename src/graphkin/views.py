@@ -1,0 +1,183 @@
+"""A graph seen twice: edges removed and features masked at random, uniformly or by importance (docs/math.md, section 5).
+
+Per graph: a :class:`ViewPlan` with the probability of every edge and feature to disappear. Per step: :meth:`ViewPlan.draw`.
+Masking a feature for all nodes is masking a row of the first layer's weights, so a view never copies the features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import scipy.sparse
+import scipy.sparse.linalg
+import torch
+from torch import Tensor
+
+from graphkin.errors import SettingError, check_choice, check_range
+from graphkin.graphs import Features, Graph
+from graphkin.similarity import normalised_adjacency
+from graphkin.sparse import SparseMatrix
+
+CENTRALITIES = ("degree", "pagerank", "eigenvector")
+
+
+class View(NamedTuple):
+    adjacency: SparseMatrix
+    """D^{-1/2} (A + I) D^{-1/2} of the remaining edges"""
+    feature_mask: Tensor | None
+    """1 where a feature remains, 0 where it is masked [F]"""
+
+
+@dataclass(frozen=True)
+class TwoViews:
+    """Removal rates of edges and features in the first and the second view.
+
+    ``adaptive`` (GCA) removes what is unimportant by "degree", "pagerank" or "eigenvector" centrality more often, and nothing
+    with a probability above ``max_drop``; None (GRACE) removes uniformly.
+    """
+
+    drop_edges: tuple[float, float] = (0.2, 0.4)
+    drop_features: tuple[float, float] = (0.3, 0.4)
+    adaptive: str | None = None
+    max_drop: float = 0.7
+
+    def __post_init__(self) -> None:
+        for name in ("drop_edges", "drop_features"):
+            rates = getattr(self, name)
+            if not isinstance(rates, tuple) or len(rates) != 2:
+                raise SettingError(f"{name} must be two rates, one for each view, found {rates!r}.")
+            for rate in rates:
+                check_range(name, rate, at_least=0, below=1)
+        if self.adaptive is not None:
+            check_choice("adaptive", self.adaptive, CENTRALITIES)
+        check_range("max_drop", self.max_drop, above=0, below=1)
+
+    def plan(self, graph: Graph) -> ViewPlan:
+        importance = None if self.adaptive is None else centrality(graph, self.adaptive)
+        edges, features = [], []
+        for edge_rate, feature_rate in zip(self.drop_edges, self.drop_features, strict=True):
+            if importance is None:
+                edges.append(torch.full_like(graph.edge_index[0], edge_rate, dtype=torch.float32))
+                features.append(torch.full((graph.num_features,), feature_rate, device=graph.edge_index.device))
+            else:
+                edges.append(edge_drop_probability(graph, importance, edge_rate, self.max_drop))
+                features.append(feature_drop_probability(graph.x, importance, feature_rate, self.max_drop))
+        return ViewPlan(graph, edges, features)
+
+
+class ViewPlan:
+    """Draws views of one graph.
+
+    The edges and self loops of the graph are laid out once as compressed rows, with the place of every edge's reverse, so
+    that a view and its transpose take a mask and a cumulative sum, and no sorting.
+    """
+
+    def __init__(self, graph: Graph, drop_edges: list[Tensor], drop_features: list[Tensor]) -> None:
+        nodes, device = graph.num_nodes, graph.edge_index.device
+        self.num_nodes = nodes
+        self.drop_features = drop_features
+        loops = torch.arange(nodes, device=device)
+        keys, order = torch.cat([graph.edge_index[0] * nodes + graph.edge_index[1], loops * (nodes + 1)]).sort()
+        self.row, self.col = keys // nodes, keys % nodes
+        self.reverse = torch.argsort(self.col * nodes + self.row)
+        self.rowptr = torch.searchsorted(self.row, torch.arange(nodes + 1, device=device))
+        never = torch.zeros(nodes, device=device)
+        self.keep_edges = [1 - torch.cat([drop, never])[order] for drop in drop_edges]
+
+    def draw(self, view: int, generator: torch.Generator) -> View:
+        keep = torch.bernoulli(self.keep_edges[view], generator=generator).bool()
+        mask = torch.bernoulli(1 - self.drop_features[view], generator=generator)
+        return View(self._normalised(keep), mask)
+
+    def _normalised(self, keep: Tensor) -> SparseMatrix:
+        """An edge may remain in one direction only: rows are the nodes that receive, and degrees count what they receive."""
+        rowptr, row, col = self._compressed(keep)
+        scale = rowptr.diff().to(torch.float32).rsqrt()
+        kept_back = keep[self.reverse]
+        rowptr_back, row_back, col_back = self._compressed(kept_back)
+        shape = (self.num_nodes, self.num_nodes)
+        transposed = SparseMatrix.from_parts(rowptr_back, col_back, scale[row_back] * scale[col_back], shape)
+        matrix = SparseMatrix.from_parts(rowptr, col, scale[row] * scale[col], shape)
+        return SparseMatrix(matrix.csr, transposed.csr)
+
+    def _compressed(self, keep: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        kept_before = torch.cat([keep.new_zeros(1, dtype=torch.long), keep.cumsum(0)])
+        return kept_before[self.rowptr], self.row[keep], self.col[keep]
+
+
+def whole_graph(graph: Graph) -> View:
+    """The graph itself, for embedding after training."""
+    return View(normalised_adjacency(graph.edge_index, graph.num_nodes, self_loops=True), None)
+
+
+def centrality(graph: Graph, kind: str) -> Tensor:
+    """How important every node is [N], positive unless the node has no edges."""
+    check_choice("adaptive", kind, CENTRALITIES)
+    measures: dict[str, Callable[[Graph], Tensor]] = {
+        "degree": _degree,
+        "pagerank": _pagerank,
+        "eigenvector": _eigenvector,
+    }
+    return measures[kind](graph)
+
+
+def edge_drop_probability(graph: Graph, importance: Tensor, rate: float, max_drop: float) -> Tensor:
+    """GCA: s = log centrality of the edge's target; the less important, the likelier to go."""
+    return _adaptive(importance[graph.edge_index[1]].log(), rate, max_drop)
+
+
+def feature_drop_probability(x: Features, importance: Tensor, rate: float, max_drop: float) -> Tensor:
+    """The same for features, with w_f = Σ_i |x_if| · centrality(i); the amount of a binary feature is its presence."""
+    importance = importance[:, None]
+    if isinstance(x, SparseMatrix):
+        weight = (x.with_values(x.values.abs()).T @ importance.to(x.dtype))[:, 0]
+    else:
+        weight = (x.abs().T @ importance.to(x.dtype))[:, 0]
+    return _adaptive(weight.log(), rate, max_drop)
+
+
+def _adaptive(score: Tensor, rate: float, max_drop: float) -> Tensor:
+    """min((s_max − s)/(s_max − s_mean) · rate / mean(·), max_drop).
+
+    A score of −∞ (a feature that no node with edges has) takes no part and is never removed; where all scores are equal,
+    removal is uniform.
+    """
+    counts = torch.isfinite(score)
+    if not counts.any():
+        return torch.full_like(score, rate, dtype=torch.float32)
+    known = score[counts]
+    distance = torch.zeros_like(score)
+    distance[counts] = known.max() - known
+    average = distance[counts].mean()
+    even = average <= 1e-6 * known.abs().max()
+    relative = torch.where(counts, torch.where(even, torch.ones_like(score), distance / average), 0)
+    return (relative * rate).clamp(max=max_drop).float()
+
+
+def _degree(graph: Graph) -> Tensor:
+    return torch.bincount(graph.edge_index[1], minlength=graph.num_nodes).float()
+
+
+def _pagerank(graph: Graph, damping: float = 0.85, steps: int = 10) -> Tensor:
+    degree = _degree(graph)
+    source, target = graph.edge_index
+    rank = torch.full((graph.num_nodes,), 1 / graph.num_nodes, device=degree.device)
+    for _ in range(steps):
+        passed = torch.zeros_like(rank).index_add_(0, target, (rank / degree.clamp(min=1))[source])
+        rank = (1 - damping) / graph.num_nodes + damping * passed
+    return rank
+
+
+def _eigenvector(graph: Graph) -> Tensor:
+    """The leading eigenvector of A, from a fixed start so that it is the same every time."""
+    nodes = graph.num_nodes
+    row, col = graph.edge_index.cpu().numpy()
+    if nodes < 3 or len(row) == 0:
+        return _degree(graph)
+    adjacency = scipy.sparse.csr_matrix((torch.ones(len(row)).double().numpy(), (row, col)), shape=(nodes, nodes))
+    start = torch.ones(nodes).double().numpy()
+    _, vector = scipy.sparse.linalg.eigsh(adjacency, k=1, which="LA", v0=start)
+    leading = torch.from_numpy(abs(vector[:, 0])).float().to(graph.edge_index.device)
+    return leading + 1e-8

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from graphkin import GCA, GRACE, GRAPH_MLP, Method, method_named, plus
+from graphkin.encoders import GCN
+from graphkin.errors import SettingError
+from graphkin.methods import (
+    NAMES,
+    Attract,
+    Neighbours,
+    OwnCounterpart,
+    Repel,
+    Supervision,
+    Uniform,
+    from_json,
+    presets,
+    to_json,
+)
+
+
+def test_plus_changes_positives_and_negatives_and_nothing_else() -> None:
+    for base in (GRACE, GCA, GRAPH_MLP):
+        enhanced = plus(base)
+        assert enhanced.name == f"{base.name}+"
+        assert isinstance(enhanced.positives, Attract)
+        assert isinstance(enhanced.negatives, Repel)
+        restored = replace(
+            enhanced, name=base.name, positives=base.positives, negatives=base.negatives, similarity=base.similarity
+        )
+        assert restored == base
+
+
+def test_parts() -> None:
+    assert isinstance(plus(GRACE, "p").negatives, Uniform)
+    assert isinstance(plus(GRACE, "n").positives, OwnCounterpart)
+    assert isinstance(plus(GRAPH_MLP, "n").positives, Neighbours)
+    for part, beta in (("g", 0.0), ("f", 1.0)):
+        method = method_named(f"grace+({part})", preset="cora")
+        assert method.similarity is not None
+        assert method.similarity.beta == beta
+        assert method.settings()["tau_pos"] == 0.1
+    with pytest.raises(SettingError, match="unknown part 'q'"):
+        plus(GRACE, "q")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_preset_is_a_valid_method(name: str) -> None:
+    base = name.removesuffix("+")
+    tables = presets(base)
+    assert "default" in tables
+    for preset, table in tables.items():
+        settings = method_named(name, preset).settings()
+        expected = {key: value for key, value in table.items() if key != "plus"}
+        if name.endswith("+"):
+            expected |= table["plus"]
+        for key, value in expected.items():
+            assert settings[key] == (tuple(value) if isinstance(value, list) else value), (preset, key)
+
+
+def test_presets_cover_the_papers_datasets() -> None:
+    assert set(presets("grace")) == {"default", "cora", "citeseer", "pubmed", "dblp"}
+    assert set(presets("gca")) == {"default", "computers", "photo", "wikics", "cs"}
+    assert set(presets("graph-mlp")) == {"default", "cora", "citeseer", "pubmed"}
+
+
+def test_a_few_of_the_authors_settings() -> None:
+    pubmed = method_named("grace+", "pubmed")
+    assert pubmed.settings()["anchors"] == 5000
+    assert method_named("grace", "pubmed").settings()["anchors"] is None
+    photo = method_named("gca+", "photo").settings()
+    assert (photo["projector"], photo["tau_pos"], photo["adaptive"]) == (64, 0.001, "degree")
+    citeseer = method_named("graph-mlp+", "citeseer").settings()
+    assert (citeseer["tau"], citeseer["contrast_weight"], citeseer["tau_neg"]) == (2, 1, 1e-4)
+
+
+@pytest.mark.parametrize("name", [*NAMES, "grace+(p)", "graph-mlp+(n)"])
+def test_json_round_trip(name: str) -> None:
+    method = method_named(name)
+    assert from_json(json.loads(json.dumps(to_json(method)))) == method
+
+
+def test_configure_takes_flat_names() -> None:
+    method = method_named("grace+").configure(tau=0.5, hidden=64, drop_edges=[0.1, 0.2], beta=0.25, tau_pos=3)
+    settings = method.settings()
+    assert settings["tau"] == 0.5
+    assert settings["hidden"] == 64
+    assert settings["drop_edges"] == (0.1, 0.2)
+    assert settings["beta"] == 0.25
+    assert (settings["tau_pos"], settings["effective_positives"]) == (3, None)
+    back = method.configure(effective_positives=5).settings()
+    assert (back["tau_pos"], back["effective_positives"]) == (None, 5)
+
+
+def test_refused() -> None:
+    with pytest.raises(SettingError, match=r"unknown method 'gracee'. Did you mean 'grace'\? Allowed: grace, grace\+"):
+        method_named("gracee")
+    with pytest.raises(SettingError, match="unknown setting for grace 'beta'"):
+        GRACE.configure(beta=0.5)
+    with pytest.raises(SettingError, match="unknown setting for grace 'similarity'"):
+        GRACE.configure(similarity="x")
+    with pytest.raises(SettingError, match="unknown preset for gca 'cora'"):
+        method_named("gca", "cora")
+    mistakes: list[tuple[dict[str, Any], str]] = [
+        ({"epochs": 0}, "epochs must be a whole number >= 1, found 0"),
+        ({"learning_rate": 0}, "learning_rate must be a number > 0"),
+        ({"tau": -1}, "tau must be a number > 0, found -1"),
+        ({"alpha": 1.5}, "alpha must be a number > 0 and < 1"),
+        ({"beta": 2}, "beta must be a number >= 0 and <= 1"),
+        ({"beta": "high"}, "beta must be a number"),
+        ({"tau_pos": 0}, "tau_pos must be a number > 0"),
+        ({"anchors": 1}, "anchors must be a whole number >= 2"),
+        ({"feature_scale": "cols"}, "unknown feature_scale 'cols'"),
+    ]
+    for bad, message in mistakes:
+        with pytest.raises(SettingError, match=message):
+            method_named("grace+").configure(**bad)
+    with pytest.raises(SettingError, match="either two views or supervision"):
+        replace(GRACE, supervision=Supervision())
+    with pytest.raises(SettingError, match="needs a similarity"):
+        Method("mine", GCN(), GRACE.views, Attract(), Uniform())
