@@ -1,0 +1,139 @@
+"""A trained method: embed, predict, save, load."""
+
+from __future__ import annotations
+
+import json
+import struct
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+from torch_geometric.data import Data
+
+from graphkin.encoders import Projector, linear
+from graphkin.errors import GraphError, InputError, ModelFileError
+from graphkin.files import write_whole
+from graphkin.graphs import Features, Graph, as_graph, row_scaled, smallest_entry
+from graphkin.methods import Method, from_json, to_json
+from graphkin.randomness import generator
+from graphkin.views import whole_graph
+
+FORMAT = "graphkin-model"
+FORMAT_VERSION = 1
+
+
+@dataclass
+class Fitted:
+    """What :func:`graphkin.fit` returns."""
+
+    method: Method
+    modules: nn.ModuleDict
+    num_features: int
+    num_classes: int
+    seed: int
+    losses: tuple[float, ...] = ()
+    interrupted: bool = False
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @torch.no_grad()
+    def embed(self, data: Graph | Data) -> Tensor:
+        """Embeddings [num_nodes, d] of this or another graph with the same features."""
+        graph = self._checked(data)
+        x = prepared_features(self.method, graph.x)
+        self.modules.eval()
+        encoder = self.modules["encoder"]
+        embeddings: Tensor = encoder(x) if self.method.views is None else encoder(x, whole_graph(graph))
+        return embeddings
+
+    @torch.no_grad()
+    def predict(self, data: Graph | Data) -> Tensor:
+        """Classes [num_nodes] from the features alone, for methods trained with labels (Graph-MLP)."""
+        if "classifier" not in self.modules:
+            raise InputError(
+                f"{self.method.name} has no classifier; predict needs graph-mlp or graph-mlp+. Train a classifier on embed()."
+            )
+        classes: Tensor = self.modules["classifier"](self.embed(data)).argmax(dim=1)
+        return classes
+
+    def save(self, path: str | Path) -> None:
+        """Write a safetensors file with the settings in its metadata, whole or not at all."""
+        header = {
+            "method": to_json(self.method),
+            "num_features": self.num_features,
+            "num_classes": self.num_classes,
+            "seed": self.seed,
+            "losses": self.losses,
+            "interrupted": self.interrupted,
+            "seconds": self.seconds,
+        }
+        metadata = {"format": FORMAT, "format_version": str(FORMAT_VERSION), "graphkin": json.dumps(header)}
+        write_whole(path, lambda file: save_file(self.modules.state_dict(), file, metadata))
+
+    def _checked(self, data: Graph | Data) -> Graph:
+        graph = as_graph(data)
+        if graph.num_features != self.num_features:
+            raise GraphError(
+                f"the graph must have the model's {self.num_features} features a node, found {graph.num_features}."
+            )
+        return graph
+
+
+def load(path: str | Path) -> Fitted:
+    """Read a model that :meth:`Fitted.save` wrote. Nothing in the file is executed or unpickled."""
+    path = Path(path)
+    metadata, tensors = _read(path)
+    version = metadata["format_version"]
+    if not version.isdigit() or int(version) > FORMAT_VERSION:
+        raise ModelFileError(
+            f"{path} has format version {version}, newer than this graphkin reads (up to {FORMAT_VERSION}): update graphkin."
+        )
+    try:
+        header: dict[str, Any] = json.loads(metadata["graphkin"])
+        method = from_json(header.pop("method"))
+        modules = modules_for(method, header["num_features"], header["num_classes"], header["seed"])
+        modules.load_state_dict(tensors)
+        header["losses"] = tuple(header["losses"])
+        return Fitted(method=method, modules=modules, **header)
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+        reason = str(error).splitlines()[0]
+        raise ModelFileError(f"{path} is damaged: its settings and its parameters do not fit ({reason}).") from error
+
+
+def modules_for(method: Method, num_features: int, num_classes: int, seed: int) -> nn.ModuleDict:
+    """Fresh modules, drawn on the CPU so that every device starts from the same parameters."""
+    draw = generator(seed, "parameters")
+    modules = nn.ModuleDict({"encoder": method.encoder.build(num_features, draw)})
+    width = method.encoder.hidden
+    if method.views is not None:
+        modules["projector"] = Projector(width, method.projector or width, draw)
+    if method.supervision is not None:
+        modules["classifier"] = linear(width, num_classes, draw)
+    return modules
+
+
+def prepared_features(method: Method, x: Features) -> Features:
+    """Features as the encoder takes them; "auto" leaves features with negative entries alone."""
+    if method.feature_scale == "none" or (method.feature_scale == "auto" and smallest_entry(x) < 0):
+        return x.to(dtype=torch.float32)
+    if smallest_entry(x) < 0:
+        raise GraphError("feature_scale='rows' divides by row sums, which needs features >= 0; use 'none'.")
+    return row_scaled(x).to(dtype=torch.float32)
+
+
+def _read(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
+    if not path.is_file():
+        raise ModelFileError(f"no model file at {path}.")
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            if metadata.get("format") != FORMAT or "graphkin" not in metadata or "format_version" not in metadata:
+                raise ModelFileError(f"{path} was not written by graphkin (a safetensors file without our settings).")
+            return metadata, {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError, struct.error, ValueError) as error:
+        if isinstance(error, ModelFileError):
+            raise
+        raise ModelFileError(f"{path} is not a graphkin model, or is cut off: {error}") from error

@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from torch_geometric.data import Data
+
+import graphkin
+from graphkin import Fitted, Graph, fit
+from graphkin.errors import DivergedError, GraphError, InputError, SettingError
+from graphkin.methods import NAMES
+
+QUICK: dict[str, Any] = {"epochs": 5, "hidden": 16}
+
+
+@pytest.mark.parametrize("method", [*NAMES, "grace+(p)", "gca+(n)", "graph-mlp+(g)", "grace+(f)"])
+def test_every_method_learns(small: Graph, method: str) -> None:
+    fitted = fit(small, method, epochs=60, hidden=16)
+    assert len(fitted.losses) == 60
+    assert sum(fitted.losses[-5:]) < sum(fitted.losses[:5])
+    embeddings = fitted.embed(small)
+    assert embeddings.shape == (40, 16)
+    assert torch.isfinite(embeddings).all()
+    assert not embeddings.requires_grad
+
+
+@pytest.mark.parametrize("method", NAMES)
+def test_one_seed_is_bit_identical_and_leaves_the_global_state_alone(small: Graph, method: str) -> None:
+    before = torch.get_rng_state()
+    one, same, other = (fit(small, method, seed=seed, **QUICK) for seed in (0, 0, 1))
+    assert torch.equal(torch.get_rng_state(), before)
+    assert one.losses == same.losses
+    assert torch.equal(one.embed(small), same.embed(small))
+    assert not torch.equal(one.embed(small), other.embed(small))
+
+
+def test_the_global_state_plays_no_part(small: Graph) -> None:
+    torch.manual_seed(1)
+    one = fit(small, "gca+", activation="rrelu", **QUICK)
+    torch.manual_seed(2)
+    assert torch.equal(one.embed(small), fit(small, "gca+", activation="rrelu", **QUICK).embed(small))
+
+
+def test_base_and_plus_start_from_the_same_parameters(small: Graph) -> None:
+    from graphkin.fitted import modules_for
+    from graphkin.methods import method_named
+
+    base, enhanced = (modules_for(method_named(name), 16, 0, seed=3) for name in ("grace", "grace+"))
+    assert all(torch.equal(a, b) for a, b in zip(base.parameters(), enhanced.parameters(), strict=True))
+
+
+def test_pyg_data_is_taken_as_it_is(small: Graph) -> None:
+    data = Data(x=small.x, edge_index=small.edge_index)
+    fitted = graphkin.fit(data, method="grace+", **QUICK)
+    assert torch.equal(fitted.embed(data), fitted.embed(small))
+
+
+def test_embedding_another_graph_with_the_same_features(small: Graph) -> None:
+    fitted = fit(small, "grace", **QUICK)
+    other = Graph.from_arrays(torch.rand(7, 16), torch.tensor([[0, 1], [1, 2]]))
+    assert fitted.embed(other).shape == (7, 16)
+    narrow = Graph.from_arrays(torch.rand(7, 3), torch.tensor([[0, 1], [1, 2]]))
+    with pytest.raises(GraphError, match="must have the model's 16 features a node, found 3"):
+        fitted.embed(narrow)
+
+
+def test_graph_mlp_predicts_from_features_alone(small: Graph) -> None:
+    fitted = fit(small, "graph-mlp+", epochs=60, hidden=16)
+    assert small.y is not None and small.test_mask is not None
+    predicted = fitted.predict(small)
+    assert float((predicted == small.y)[small.test_mask].float().mean()) > 0.8
+    without_edges = replace(small, edge_index=torch.empty(2, 0, dtype=torch.long))
+    assert torch.equal(fitted.predict(without_edges), predicted)
+    with pytest.raises(InputError, match="grace has no classifier"):
+        fit(small, "grace", **QUICK).predict(small)
+
+
+def test_graph_mlp_never_looks_at_test_labels(small: Graph) -> None:
+    assert small.y is not None and small.test_mask is not None
+    hidden = replace(small, y=torch.where(small.test_mask, 1 - small.y, small.y))
+    one, two = fit(small, "graph-mlp", **QUICK), fit(hidden, "graph-mlp", **QUICK)
+    assert torch.equal(one.embed(small), two.embed(small))
+
+
+def test_self_supervised_methods_never_look_at_labels(small: Graph) -> None:
+    one, two = fit(small, "grace+", **QUICK), fit(replace(small, y=None), "grace+", **QUICK)
+    assert torch.equal(one.embed(small), two.embed(small))
+
+
+def test_sampling_trains(small: Graph) -> None:
+    fitted = fit(small, "grace+", anchors=10, positives_sampled=15, negatives_sampled=20, **QUICK)
+    assert torch.isfinite(fitted.embed(small)).all()
+
+
+def test_pooling_and_structure_are_settings(small: Graph) -> None:
+    results = [
+        fit(small, "grace+", **QUICK, **settings).embed(small)
+        for settings in ({}, {"pooling": "mean"}, {"structure": "ppr-cosine"}, {"steps": None}, {"tau_pos": 1, "tau_neg": 1})
+    ]
+    assert all(not torch.equal(results[0], other) for other in results[1:])
+
+
+def test_a_users_own_similarity(small: Graph) -> None:
+    matrix = torch.rand(40, 40, generator=torch.Generator().manual_seed(0))
+    by_matrix = fit(small, "grace+", similarity=matrix, **QUICK)
+    by_function = fit(small, "grace+", similarity=lambda rows: matrix[rows], **QUICK)
+    assert torch.equal(by_matrix.embed(small), by_function.embed(small))
+    assert not torch.equal(by_matrix.embed(small), fit(small, "grace+", **QUICK).embed(small))
+    with pytest.raises(SettingError, match="grace uses no similarity"):
+        fit(small, "grace", similarity=matrix)
+    with pytest.raises(SettingError, match="of the graph's 40 nodes, found 3"):
+        fit(small, "grace+", similarity=torch.eye(3))
+
+
+def test_blocks_instead_of_stored_matrices_train_the_same(small: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No layer above similarity needs an N×N matrix: without room for one, the curve is the same."""
+    stored = fit(small, "grace+", tau_pos=0.1, tau_neg=0.1, **QUICK)
+    monkeypatch.setattr("graphkin.tasks.STORE_BELOW_BYTES", 0)
+    streamed = fit(small, "grace+", tau_pos=0.1, tau_neg=0.1, **QUICK)
+    assert stored.losses == pytest.approx(streamed.losses, rel=1e-4, abs=1e-5)
+
+
+def test_presets_are_chosen_by_the_graphs_name(cora: Graph, small: Graph) -> None:
+    from graphkin.training import resolve
+
+    assert resolve("grace+", cora).settings()["tau_pos"] == 0.1
+    assert resolve("grace+", small).settings()["effective_positives"] == 10
+    assert resolve("grace", small, preset="citeseer").settings()["activation"] == "prelu"
+    assert resolve("gca", cora).settings()["learning_rate"] == 1e-3
+
+
+def test_divergence_names_the_epoch_and_the_setting(small: Graph) -> None:
+    with pytest.raises(DivergedError, match=r"became (nan|inf) in epoch \d+ of 50.*learning_rate=1e\+30"):
+        fit(small, "grace", learning_rate=1e30, epochs=50, hidden=16)
+
+
+def test_interrupt_keeps_what_was_learned(small: Graph) -> None:
+    """A real SIGINT in the middle of training ends it after the running epoch."""
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+    handler = signal.getsignal(signal.SIGINT)
+    fitted = fit(small, "grace", epochs=1_000_000, hidden=16)
+    assert fitted.interrupted
+    assert 0 < len(fitted.losses) < 1_000_000
+    assert torch.isfinite(fitted.embed(small)).all()
+    assert signal.getsignal(signal.SIGINT) is handler
+
+
+def test_training_works_outside_the_main_thread(small: Graph) -> None:
+    results: list[Fitted] = []
+    thread = threading.Thread(target=lambda: results.append(fit(small, "grace", **QUICK)))
+    thread.start()
+    thread.join()
+    assert len(results[0].losses) == 5
+
+
+def test_refused_graphs(small: Graph) -> None:
+    edgeless = replace(small, edge_index=torch.empty(2, 0, dtype=torch.long))
+    for method in ("grace", "grace+", "graph-mlp"):
+        with pytest.raises(GraphError, match="no edges"):
+            fit(edgeless, method, **QUICK)
+    assert torch.isfinite(fit(edgeless, "grace+", beta=1, **QUICK).embed(edgeless)).all()
+    with pytest.raises(GraphError, match="at least 2 nodes, found 1"):
+        fit(Graph.from_arrays(torch.ones(1, 2), torch.empty(2, 0)), "grace")
+    with pytest.raises(GraphError, match="trained with labels, and the graph has none"):
+        fit(replace(small, y=None), "graph-mlp")
+    with pytest.raises(GraphError, match="train_mask is missing or empty"):
+        fit(replace(small, train_mask=None), "graph-mlp")
+    assert small.y is not None
+    with pytest.raises(GraphError, match="every node in train_mask needs a label for graph-mlp, found 10 without one"):
+        fit(replace(small, y=torch.full_like(small.y, -1)), "graph-mlp")
+    with pytest.raises(GraphError, match="must not share nodes, found 10 in both"):
+        fit(replace(small, val_mask=small.train_mask), "graph-mlp")
+
+
+def test_refused_settings(small: Graph) -> None:
+    with pytest.raises(SettingError, match="device must be auto, cpu, cuda or cuda:N, found 'tpu!'"):
+        fit(small, "grace", device="tpu!")
+    with pytest.raises(SettingError, match="seed must be a whole number >= 0, found -1"):
+        fit(small, "grace", seed=-1)
+    with pytest.raises(SettingError, match="unknown progress 'loud'"):
+        fit(small, "grace", progress="loud")
+    negative = Graph.from_arrays(torch.randn(5, 3), torch.tensor([[0, 1], [1, 2]]))
+    with pytest.raises(GraphError, match="needs features >= 0"):
+        fit(negative, "grace", feature_scale="rows", **QUICK)
+    assert torch.isfinite(fit(negative, "grace+", **QUICK).embed(negative)).all()
+
+
+def test_graphs_with_isolated_nodes_and_empty_features(small: Graph) -> None:
+    x = torch.cat([small.x.to_dense(), torch.zeros(3, 16)])
+    graph = Graph.from_arrays(x, small.edge_index)
+    for method in ("grace", "grace+", "gca", "gca+"):
+        assert torch.isfinite(fit(graph, method, **QUICK).embed(graph)).all()
+
+
+def test_progress_lines_go_to_standard_error(small: Graph, capsys: pytest.CaptureFixture[str]) -> None:
+    fit(small, "grace", progress="lines", **QUICK)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert "grace on small: epoch 5/5, loss" in captured.err
+    fit(small, "grace", **QUICK)
+    assert capsys.readouterr().err == ""
