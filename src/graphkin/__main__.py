@@ -1,0 +1,3 @@
+from graphkin.cli import main
+
+main()
