@@ -313,3 +313,17 @@ def test_own_only_and_all_alike_are_infonce() -> None:
     weights = NodeWeights(OwnOnly(F64), AllAlike(F64), 7).block()
     found = objective.enhanced(case.u, case.v, weights, 0.4)
     assert float(found) == pytest.approx(float(objective.infonce(case.u, case.v, 0.4)), abs=1e-12)
+
+
+def test_modules_take_any_precision() -> None:
+    case = make_case(6, n=10)
+    matrix = torch.tensor(similarity_matrix(case), dtype=F64)
+    double, single = EnhancedInfoNCE(matrix), EnhancedInfoNCE(matrix.float())
+    expected = float(double(case.u, case.v))
+    for module, rows in ((double, torch.float32), (single, F64), (single, torch.bfloat16)):
+        u = case.u.detach().to(rows).requires_grad_()
+        loss = module(u, case.v.to(rows))
+        loss.backward()
+        assert float(loss.detach()) == pytest.approx(expected, rel=1e-2)
+        assert u.grad is not None
+        assert u.grad.dtype == rows

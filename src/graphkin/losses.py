@@ -44,12 +44,18 @@ class TwoViewLoss(nn.Module):
         self.weights, self.tau, self.pooling = weights, tau, pooling
         self.anchors, self.positives, self.negatives = anchors, positives, negatives
         self.generator = generator(seed, "sampling", weights.device)
+        self.dtype = weights.block(weights.all_nodes()[:1]).own.dtype
 
     def forward(self, u: Tensor, v: Tensor) -> Tensor:
         nodes = self.weights.num_nodes
         if u.shape != v.shape or u.dim() != 2 or len(u) != nodes:
             raise GraphError(
                 f"both views must have shape [{nodes}, d], one row a node, found {tuple(u.shape)} and {tuple(v.shape)}."
+            )
+        if u.device != torch.device(self.weights.device):
+            raise GraphError(
+                f"the views and the similarity must be on one device, found {u.device} and {self.weights.device}; "
+                "Similarity(...).on(data, device=...) says where a similarity is computed."
             )
         anchors = None
         if self.anchors is not None and self.anchors < nodes:
@@ -58,7 +64,7 @@ class TwoViewLoss(nn.Module):
         candidates = None
         if self.positives is not None or self.negatives is not None:
             candidates = Candidates.draw(nodes, self.positives, self.negatives, self.generator)
-        u, v = F.normalize(u, dim=1), F.normalize(v, dim=1)
+        u, v = (F.normalize(rows.to(self.dtype), dim=1) for rows in (u, v))
         return two_view_loss(u, v, self.weights, self.tau, self.pooling, anchors, candidates)
 
 
@@ -74,7 +80,7 @@ class EnhancedInfoNCE(TwoViewLoss):
     >>> loss = EnhancedInfoNCE(torch.eye(3), tau=0.5, tau_pos=1.0, tau_neg=1.0)
     >>> u = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]])
     >>> f"{loss(u, u):.4f}"
-    '-0.8182'
+    '-0.7758'
     """
 
     def __init__(

@@ -193,13 +193,13 @@ class Stored(NodeSimilarity):
 
 
 class Computed(NodeSimilarity):
-    """A user's function from node indices [B] to their similarity with every node [B, N]."""
+    """A user's function from node indices [B], on the CPU, to their similarity with every node [B, N]."""
 
     def __init__(self, rows_of: Callable[[Tensor], Tensor], num_nodes: int, device: torch.device | str = "cpu") -> None:
         self.rows_of, self.num_nodes, self.device = rows_of, num_nodes, torch.device(device)
 
     def block(self, rows: Tensor, columns: Tensor | None = None) -> Tensor:
-        block = torch.as_tensor(self.rows_of(rows))
+        block = torch.as_tensor(self.rows_of(rows.cpu())).to(self.device)
         if block.shape != (rows.numel(), self.num_nodes):
             raise SettingError(
                 f"the similarity function must return [{rows.numel()}, {self.num_nodes}] for {rows.numel()} nodes, "
@@ -232,8 +232,11 @@ class Similarity:
         if self.steps is not None:
             check_whole("steps", self.steps, at_least=1)
 
-    def on(self, data: Graph | Data, dtype: torch.dtype = torch.float32) -> NodeSimilarity:
-        graph = as_graph(data)
+    def on(
+        self, data: Graph | Data, dtype: torch.dtype = torch.float32, device: torch.device | str | None = None
+    ) -> NodeSimilarity:
+        """The similarity of a graph's nodes, on the graph's device unless another is given."""
+        graph = as_graph(data).to(data.edge_index.device if device is None else device)
         if self.beta == 1:
             return FeatureCosine(graph.x.to(dtype=dtype))
         if graph.num_edges == 0:
@@ -253,14 +256,17 @@ class Similarity:
         return structure if self.beta == 0 else Blend(structure, FeatureCosine(graph.x.to(dtype=dtype)), self.beta)
 
 
-def as_similarity(similarity: Any, num_nodes: int | None = None) -> NodeSimilarity:
-    """A user's similarity, whatever its form: ours, a dense or sparse N×N matrix, or a function of row blocks."""
+def as_similarity(similarity: Any, num_nodes: int | None = None, device: torch.device | str = "cpu") -> NodeSimilarity:
+    """A user's similarity, whatever its form: ours, a dense or sparse N×N matrix, or a function of row blocks.
+
+    A tensor stays where it is; what is no tensor goes to ``device``.
+    """
     if isinstance(similarity, NodeSimilarity):
         return similarity
     if scipy.sparse.issparse(similarity):
-        return Stored(SparseMatrix.from_scipy(similarity))
+        return Stored(SparseMatrix.from_scipy(similarity).to(device))
     if isinstance(similarity, np.ndarray):
-        return Stored(torch.from_numpy(similarity).to(torch.get_default_dtype()))
+        return Stored(torch.from_numpy(similarity).to(device, torch.get_default_dtype()))
     if isinstance(similarity, Tensor):
         if similarity.layout == torch.strided:
             return Stored(similarity.detach())
@@ -268,7 +274,7 @@ def as_similarity(similarity: Any, num_nodes: int | None = None) -> NodeSimilari
     if callable(similarity):
         if num_nodes is None:
             raise SettingError("a similarity given as a function also needs num_nodes.")
-        return Computed(similarity, num_nodes)
+        return Computed(similarity, num_nodes, device)
     raise SettingError(
         "similarity must be a graphkin similarity, an N×N matrix or a function of node indices, "
         f"found {type(similarity).__name__}."

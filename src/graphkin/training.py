@@ -55,7 +55,7 @@ def fit(
     check_usable(graph, chosen)
     where = device_named(device)
     start = time.perf_counter()
-    task = task_for(graph.to(where), chosen, seed, where, own_similarity(similarity, graph, chosen))
+    task = task_for(graph.to(where), chosen, seed, where, own_similarity(similarity, graph, chosen, where))
     prepared = time.perf_counter()
     curve = _train(task, chosen, progress, f"{chosen.name} on {graph.name}")
     return Fitted(
@@ -95,12 +95,14 @@ def device_named(name: str) -> torch.device:
     return device
 
 
-def own_similarity(similarity: Any, graph: Graph, method: Method) -> NodeSimilarity | None:
+def own_similarity(similarity: Any, graph: Graph, method: Method, device: torch.device) -> NodeSimilarity | None:
     if similarity is None:
         return None
     if method.similarity is None:
         raise SettingError(f"{method.name} uses no similarity; a '+' method does.")
-    measure = as_similarity(similarity, graph.num_nodes)
+    if isinstance(similarity, torch.Tensor):
+        similarity = similarity.to(device, torch.float32)
+    measure = as_similarity(similarity, graph.num_nodes, device)
     if measure.num_nodes != graph.num_nodes:
         raise SettingError(f"the similarity must be of the graph's {graph.num_nodes} nodes, found {measure.num_nodes}.")
     return measure

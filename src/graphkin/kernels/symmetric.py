@@ -8,21 +8,26 @@ of all four view pairs. A first pass sums numerators and denominators, a second 
 
 from __future__ import annotations
 
+import itertools
+
 import torch
 from torch import Tensor
 
 from graphkin.kernels.blocked import SAFE_SUM, LossAndGradient
 from graphkin.weights import LinearWeights
 
-BLOCK = 384
+BLOCK = {"cpu": 384, "cuda": 4096}
+"""fits the cache of a core; fills a GPU"""
 KEEP_BYTES = 512 * 2**20
 """Exponentials are kept between the passes while they fit in this, and computed again otherwise."""
 
 
-def all_anchors(u: Tensor, v: Tensor, weights: LinearWeights, tau: float, block: int = BLOCK) -> LossAndGradient | None:
+def all_anchors(u: Tensor, v: Tensor, weights: LinearWeights, tau: float, block: int | None = None) -> LossAndGradient | None:
     """``objective.enhanced(u, v, weights, tau)`` for rows of unit length; None if a sum is too small to trust."""
     nodes, width = u.shape
-    blocks = [slice(start, min(start + block, nodes)) for start in range(0, nodes, block)]
+    block = block or BLOCK[u.device.type]
+    edges = torch.linspace(0, nodes, -(-nodes // block) + 1).long().tolist()
+    blocks = [slice(start, stop) for start, stop in itertools.pairwise(edges)]
     pairs = [(a, b) for i, a in enumerate(blocks) for b in blocks[i:]]
     views = torch.stack([u, v])
     scaled = views / tau

@@ -1,0 +1,67 @@
+"""The same numbers on a GPU. Run with ``make test-gpu``."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from graphkin import EnhancedInfoNCE, Graph, Similarity, fit
+from graphkin.errors import GraphError
+from graphkin.methods import NAMES
+from graphkin.similarity import Stored
+from graphkin.weights import Attraction, Candidates, NodeWeights, Repulsion
+from tests.test_kernels import assert_same, problem, value_and_gradient
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.mark.parametrize("pooling", ["sum", "mean"])
+@pytest.mark.parametrize(("n", "d"), [(2, 3), (257, 100), (5000, 64)])
+def test_kernels_agree_with_the_cpu(n: int, d: int, pooling: str) -> None:
+    u, v, weights = problem(n, d, "plus")
+    expected = value_and_gradient(u, v, weights.stored(), "blocked", pooling=pooling)
+    assert isinstance(weights.positive, Attraction) and isinstance(weights.positive.similarity, Stored)
+    assert isinstance(weights.positive.tau, torch.Tensor)
+    similarity = Stored(weights.positive.similarity.matrix.to(device="cuda"))
+    device = similarity.device
+    tau = weights.positive.tau.to(device)
+    moved = NodeWeights(Attraction(similarity, tau), Repulsion(similarity, 0.3), n, device).stored()
+    found = value_and_gradient(u.to(device), v.to(device), moved, "auto", pooling=pooling)
+    assert_same(tuple(tensor.cpu() for tensor in found), expected, 1e-9)
+    draw = torch.Generator(device).manual_seed(0)
+    candidates = Candidates.draw(n, max(n // 2, 1), max(n // 3, 1), draw)
+    fast = value_and_gradient(u.to(device), v.to(device), moved, "auto", pooling=pooling, candidates=candidates)
+    slow = value_and_gradient(u.to(device), v.to(device), moved, "reference", pooling=pooling, candidates=candidates)
+    assert_same(fast, slow, 1e-9)
+
+
+@pytest.mark.parametrize("method", [*NAMES, "grace+(p)", "grace+(n)"])
+def test_every_method_trains(small: Graph, method: str) -> None:
+    fitted = fit(small, method, device="cuda", epochs=30, hidden=16)
+    assert torch.isfinite(fitted.embed(small)).all()
+    assert fitted.embed(small).device.type == "cpu"
+
+
+@pytest.mark.parametrize("structure", ["ppr", "ppr-cosine"])
+def test_similarity_agrees_with_the_cpu(cora: Graph, structure: str) -> None:
+    settings = Similarity(beta=0.6, structure=structure)
+    rows = torch.tensor([0, 5, 100])
+    on_gpu = settings.on(cora, torch.float64, device="cuda").block(rows.cuda()).cpu()
+    torch.testing.assert_close(on_gpu, settings.on(cora, torch.float64).block(rows))
+
+
+def test_own_similarity_and_samples(small: Graph) -> None:
+    matrix = torch.rand(40, 40, dtype=torch.float64)
+    options = {"epochs": 3, "hidden": 8, "anchors": 10, "positives_sampled": 10, "negatives_sampled": 20}
+    for similarity in (matrix, matrix.numpy(), lambda rows: matrix[rows]):
+        fitted = fit(small, "grace+", device="cuda", similarity=similarity, **options)  # type: ignore[arg-type]
+        assert torch.isfinite(fitted.embed(small)).all()
+
+
+def test_module_on_the_gpu(small: Graph) -> None:
+    u, v = torch.randn(2, 40, 8, device="cuda", requires_grad=True)
+    loss = EnhancedInfoNCE(Similarity().on(small, device="cuda"))(u, v)
+    loss.backward()
+    assert torch.isfinite(loss)
+    with pytest.raises(GraphError, match="must be on one device, found cuda:0 and cpu"):
+        EnhancedInfoNCE(Similarity().on(small))(u, v)
