@@ -5,8 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from sklearn.linear_model import LogisticRegression
+from sklearn.multiclass import OneVsRestClassifier
 
-from graphkin import Graph, evaluate, fit, method_named
+from graphkin import Graph, evaluate, evaluation, fit, method_named
 from graphkin.errors import GraphError, SettingError, SplitError
 from graphkin.evaluation import own_accuracy, probe, raw_features, untrained
 from graphkin.splits import Split, random_split
@@ -47,6 +49,20 @@ def test_shuffling_test_labels_changes_nothing_but_the_score(cora: Graph) -> Non
     other_score, other_val = probe(rows, shuffled, split)
     assert val == other_val
     assert score > other_score + 10
+
+
+def test_ties_in_validation_accuracy_go_to_the_lower_log_loss() -> None:
+    """Perfectly separable classes: every C ranks them right, and the underfitted ones must not win."""
+    rows = np.array([[1.0, 0.01 * i] if i % 2 else [-1.0, 0.01 * i] for i in range(60)])
+    labels = np.arange(60) % 2
+    split = Split(torch.arange(20), torch.arange(20, 40), torch.arange(40, 60))
+    assert probe(rows, labels, split) == (100.0, 100.0)
+    weak, strong = (
+        evaluation._quality(OneVsRestClassifier(LogisticRegression(solver="liblinear", C=c)).fit(rows, labels), rows, labels)
+        for c in (min(evaluation.STRENGTHS), max(evaluation.STRENGTHS))
+    )
+    assert weak[0] == strong[0] == 1.0
+    assert strong > weak
 
 
 def test_scores(small: Graph) -> None:
