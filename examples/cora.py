@@ -31,7 +31,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("runs/demo"))
     options = parser.parse_args()
 
-    console = Console()
+    console = Console(highlight=False)
     graph = graphkin.bundled_cora()
     folder = prepare_folder(options.out, overwrite=True)
     settings = {} if options.epochs is None else {"epochs": options.epochs}

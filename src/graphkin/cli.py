@@ -29,7 +29,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     help="Node embeddings from a graph without labels: similar nodes attract, dissimilar nodes repel.",
 )
-console = Console()
+console = Console(highlight=False)
 INTERRUPTED = 130
 
 GraphArgument = Annotated[
