@@ -7,7 +7,7 @@ import torch
 
 from graphkin import EnhancedInfoNCE, Graph, Similarity, fit
 from graphkin.errors import GraphError
-from graphkin.methods import NAMES
+from graphkin.presets import NAMES
 from graphkin.similarity import Stored
 from graphkin.weights import Attraction, Candidates, NodeWeights, Repulsion
 from tests.test_kernels import assert_same, problem, value_and_gradient

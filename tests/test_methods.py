@@ -10,7 +10,6 @@ from graphkin import GCA, GRACE, GRAPH_MLP, Method, method_named, plus
 from graphkin.encoders import GCN
 from graphkin.errors import SettingError
 from graphkin.methods import (
-    NAMES,
     Attract,
     Neighbours,
     OwnCounterpart,
@@ -18,9 +17,9 @@ from graphkin.methods import (
     Supervision,
     Uniform,
     from_json,
-    presets,
     to_json,
 )
+from graphkin.presets import NAMES, presets
 
 
 def test_plus_changes_positives_and_negatives_and_nothing_else() -> None:

@@ -13,7 +13,7 @@ from torch_geometric.data import Data
 import graphkin
 from graphkin import Fitted, Graph, fit
 from graphkin.errors import DivergedError, GraphError, InputError, SettingError
-from graphkin.methods import NAMES
+from graphkin.presets import NAMES
 
 QUICK: dict[str, Any] = {"epochs": 5, "hidden": 16}
 
@@ -48,7 +48,7 @@ def test_the_global_state_plays_no_part(small: Graph) -> None:
 
 def test_base_and_plus_start_from_the_same_parameters(small: Graph) -> None:
     from graphkin.fitted import modules_for
-    from graphkin.methods import method_named
+    from graphkin.presets import method_named
 
     base, enhanced = (modules_for(method_named(name), 16, 0, seed=3) for name in ("grace", "grace+"))
     assert all(torch.equal(a, b) for a, b in zip(base.parameters(), enhanced.parameters(), strict=True))

@@ -7,7 +7,8 @@ from graphkin.evaluation import evaluate
 from graphkin.fitted import Fitted, load
 from graphkin.graphs import Graph
 from graphkin.losses import EnhancedInfoNCE, InfoNCE
-from graphkin.methods import GCA, GRACE, GRAPH_MLP, Method, method_named, plus
+from graphkin.methods import GCA, GRACE, GRAPH_MLP, Method, plus
+from graphkin.presets import method_named
 from graphkin.similarity import Similarity
 from graphkin.training import fit
 

@@ -18,7 +18,7 @@ from graphkin.errors import InputError, SettingError, check_whole
 from graphkin.evaluation import Scores, evaluate, own_accuracy
 from graphkin.fitted import Fitted, load
 from graphkin.graphs import Graph
-from graphkin.methods import NAMES
+from graphkin.presets import NAMES
 from graphkin.runs import check_file, default_folder, prepare_folder, read_embeddings, write_embeddings, write_run
 from graphkin.training import check_usable, device_named, fit, resolve
 

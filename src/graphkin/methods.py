@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
-from importlib import resources
 from typing import Any
 
 from graphkin.encoders import GCN, MLP
@@ -28,7 +25,6 @@ from graphkin.weights import (
     repulsion_temperatures,
 )
 
-NAMES = ("grace", "grace+", "gca", "gca+", "graph-mlp", "graph-mlp+")
 PARTS = ("p", "n", "g", "f")
 FEATURE_SCALES = ("auto", "rows", "none")
 
@@ -252,43 +248,6 @@ def plus(method: Method, part: str | None = None) -> Method:
         positives=method.positives if part == "n" else Attract(),
         negatives=method.negatives if part == "p" else Repel(),
     )
-
-
-def method_named(name: str, preset: str | None = None) -> Method:
-    """A method by name ("grace", "gca+", "graph-mlp+(p)", ...) with the settings the authors used on a dataset.
-
-    Without ``preset`` the settings are defaults meant for any graph.
-    """
-    found = re.fullmatch(r"(grace|gca|graph-mlp)(\+(?:\(([pngf])\))?)?", name.lower().strip())
-    if found is None:
-        raise unknown("method", name, NAMES)
-    base, enhanced, part = found.groups()
-    method = {"grace": GRACE, "gca": GCA, "graph-mlp": GRAPH_MLP}[base]
-    if enhanced:
-        method = plus(method, part)
-    return method.configure(**_preset(method, base, bool(enhanced), part, preset))
-
-
-def presets(base: str) -> dict[str, dict[str, Any]]:
-    """The shipped settings of a base method, by dataset; "default" is for any other graph."""
-    text = resources.files("graphkin").joinpath("settings", f"{base}.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
-
-
-def _preset(method: Method, base: str, enhanced: bool, part: str | None, preset: str | None) -> dict[str, Any]:
-    tables = presets(base)
-    name = (preset or "default").removesuffix("-bundled")
-    if name not in tables:
-        if preset is not None:
-            raise unknown(f"preset for {base}", preset, tables)
-        name = "default"
-    table = dict(tables[name])
-    enhancement = table.pop("plus", {})
-    chosen = {**table, **(enhancement if enhanced else {})}
-    if part in ("g", "f"):
-        chosen.pop("beta", None)
-    known = method.settings()
-    return {key: value for key, value in chosen.items() if key in known}
 
 
 def _prepared(component: Any, changes: dict[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,8 @@ from torch_geometric.data import Data
 from graphkin.errors import DivergedError, GraphError, InputError, SettingError
 from graphkin.fitted import Fitted
 from graphkin.graphs import Graph, as_graph
-from graphkin.methods import Method, method_named, presets
+from graphkin.methods import Method
+from graphkin.presets import method_named, presets
 from graphkin.progress import progress as show_progress
 from graphkin.similarity import NodeSimilarity, as_similarity
 from graphkin.tasks import Task, task_for
