@@ -57,7 +57,8 @@ def test_fit_writes_a_run_and_prints_scores(folder: Path, capsys: Capture, small
     captured = capsys.readouterr()
     assert "small: 40 nodes" in captured.out
     assert "grace+: trained for 3 epochs" in captured.out
-    assert "(5 splits), protocol grace" in captured.out
+    assert "protocol grace, 5 times" in captured.out
+    assert "propagated features" in captured.out
     assert "epoch 3/3" in captured.err
     record = json.loads((folder / "run/run.json").read_text())
     assert record["method"] == "grace+"
@@ -88,16 +89,38 @@ def test_embed_and_evaluate(folder: Path, capsys: Capture) -> None:
     assert np.array_equal(np.load("again.npy"), np.load("run/embeddings.npy"))
     capsys.readouterr()
     assert graphkin("evaluate", "again.npy", "small.npz", "--train", 0.3, "--val", 0.2, "--splits", 2) == 0
-    assert "(2 splits), protocol grace" in capsys.readouterr().out
+    assert "protocol grace, 2 times" in capsys.readouterr().out
     assert graphkin("evaluate", "again.npy", "small.npz", "--train", 0.3, "--val", 0.2, "--json") == 0
-    assert len(json.loads(capsys.readouterr().out)["test_accuracies"]) == 10
+    record = json.loads(capsys.readouterr().out)
+    assert len(record["accuracy"]) == 10
+    assert set(record["baselines"]) == {"raw features", "propagated features", "untrained encoder"}
     assert graphkin("embed", "run/model.graphkin", "small.npz", "--out", "again.npy", "--overwrite", "--json") == 0
     assert json.loads(capsys.readouterr().out) == {"out": "again.npy", "nodes": 40, "dimensions": 8}
 
 
-def test_graph_mlp_reports_its_own_classifier(folder: Path, capsys: Capture) -> None:
-    assert graphkin("fit", "small.npz", "-m", "graph-mlp+", "--epochs", 5, "-q", "-s", "hidden=8") == 0
-    assert "own classifier on the test mask" in capsys.readouterr().out
+def test_graph_mlp_is_scored_on_the_test_mask_alone(folder: Path, capsys: Capture, small: Graph) -> None:
+    """Random labels cannot be predicted; random splits would show labels that training has seen."""
+    save(folder / "random.npz", small, y=np.random.default_rng(0).integers(0, 2, 40))
+    assert graphkin("fit", "random.npz", "-m", "graph-mlp+", "--epochs", 60, "-q", "--json", "-s", "hidden=16") == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["scores"]["protocol"] == "own classifier on the test mask"
+    assert len(record["scores"]["accuracy"]) == 1
+    assert record["scores"]["accuracy_mean"] < 80
+
+
+def test_strange_paths(folder: Path, capsys: Capture) -> None:
+    quick = ("--epochs", 1, "-q", "-s", "hidden=4", "--no-baselines")
+    assert graphkin("fit", "small.npz", "--out", "x[/b][red]", *quick) == 0
+    assert "x[/b][red]/embeddings.npy" in capsys.readouterr().out
+    assert "File name too long" in complaint(capsys, "fit", "a" * 300 + ".npz")
+    assert "File name too long" in complaint(capsys, "embed", "a" * 300, "small.npz")
+
+
+def test_a_file_called_like_a_dataset_does_not_get_its_settings(folder: Path, capsys: Capture, small: Graph) -> None:
+    save(folder / "cora.npz", small)
+    assert graphkin("fit", "cora.npz", "--epochs", 1, "-q", "--json", "-s", "hidden=4") == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["settings"]["effective_positives"] == 10
 
 
 def test_a_graph_without_labels_is_embedded_and_says_so(folder: Path, capsys: Capture, small: Graph) -> None:
@@ -111,7 +134,9 @@ def test_datasets_and_version(capsys: Capture) -> None:
     assert graphkin("datasets") == 0
     assert "cora-bundled" in capsys.readouterr().out
     assert graphkin("datasets", "--json") == 0
-    (entry,) = json.loads(capsys.readouterr().out)["datasets"]
+    entry, *others = json.loads(capsys.readouterr().out)["datasets"]
+    assert len(others) == 8
+    assert (entry["state"], others[-1]["name"]) == ("bundled", "wikics")
     assert (entry["nodes"], entry["edges"], entry["features"], entry["classes"]) == (2708, 5278, 1433, 7)
     assert graphkin("--version") == 0
     assert capsys.readouterr().out.startswith("graphkin ")
@@ -135,6 +160,11 @@ def test_help_teaches(command: str, capsys: Capture) -> None:
         (["--set", "tau_pos=0"], "tau_pos must be a number > 0, found 0."),
         (["--set", "tau=-0.5"], "tau must be a number > 0, found -0.5."),
         (["--set", "tau=nan"], "tau must be a number > 0, found nan."),
+        (["--set", "tau=inf"], "tau must be a number > 0, found inf."),
+        (["--set", "tau=" + "9" * 400], "tau must be a number > 0, found 999"),
+        (["--set", "self=1"], "unknown setting for grace+ 'self'"),
+        (["--set", "hidden=1000000000000"], "hidden must be a whole number >= 1 and <= 65536"),
+        (["--set", "learning_rate=1e38"], "learning_rate must be a number > 0 and <= 1000000.0"),
         (["--set", "alpha=1"], "alpha must be a number > 0 and < 1, found 1."),
         (["--set", "beta=1.5"], "beta must be a number >= 0 and <= 1, found 1.5."),
         (["--set", "beta"], "--set takes NAME=VALUE"),

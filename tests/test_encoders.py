@@ -79,9 +79,9 @@ def test_building_leaves_the_global_random_state_alone() -> None:
 
 
 def test_refused_settings() -> None:
-    with pytest.raises(SettingError, match="hidden must be a whole number >= 1, found 0"):
+    with pytest.raises(SettingError, match="hidden must be a whole number >= 1 and <= 65536, found 0"):
         GCN(hidden=0)
-    with pytest.raises(SettingError, match=r"hidden must be a whole number >= 1, found 2\.5"):
+    with pytest.raises(SettingError, match=r"hidden must be a whole number >= 1 and <= 65536, found 2\.5"):
         GCN(hidden=2.5)  # type: ignore[arg-type]
     with pytest.raises(SettingError, match="Did you mean 'prelu'"):
         GCN(activation="pRelu")

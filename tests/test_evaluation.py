@@ -1,17 +1,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from sklearn.linear_model import LogisticRegression
-from sklearn.multiclass import OneVsRestClassifier
 
-from graphkin import Graph, evaluate, evaluation, fit, method_named
+from graphkin import Graph, evaluate, fit, method_named
 from graphkin.errors import GraphError, SettingError, SplitError
-from graphkin.evaluation import own_accuracy, probe, raw_features, untrained
-from graphkin.splits import Split, random_split
+from graphkin.evaluation import baselines, own_accuracy, propagated_features, raw_features, untrained
+from graphkin.splits import Split, few_labels, random_split
+from graphkin.views import whole_graph
 
 
 def test_splits_are_disjoint_and_of_the_stated_size() -> None:
@@ -36,33 +36,101 @@ def test_refused_splits() -> None:
         Split(torch.tensor([0]), torch.tensor([], dtype=torch.long), torch.tensor([2]))
 
 
-def test_shuffling_test_labels_changes_nothing_but_the_score(cora: Graph) -> None:
-    """Same validation accuracy, same classifier: the labels of the test set choose nothing."""
+def test_ratios_share_validation_and_test() -> None:
+    whole, part = random_split(1000, seed=3), random_split(1000, ratio=0.02, seed=3)
+    assert part.sizes == {"train": 20, "val": 100, "test": 800}
+    assert set(part.train.tolist()) < set(whole.train.tolist())
+    assert torch.equal(part.test, whole.test)
+    assert torch.equal(part.val, whole.val)
+    with pytest.raises(SplitError, match=r"at most the training share 0\.1, found 0\.2"):
+        random_split(1000, ratio=0.2)
+
+
+def test_few_labels(cora: Graph) -> None:
     assert cora.y is not None
-    rows = raw_features(cora).double().numpy()[:600]
-    labels = cora.y.numpy()[:600]
-    split = random_split(600, train=0.2, val=0.2, seed=0)
-    shuffled = labels.copy()
-    test = split.test.numpy()
-    shuffled[test] = np.random.default_rng(0).permutation(labels[test])
-    score, val = probe(rows, labels, split)
-    other_score, other_val = probe(rows, shuffled, split)
-    assert val == other_val
-    assert score > other_score + 10
+    (public,) = cora.public_splits
+    for per_class in (1, 5, 9):
+        split = few_labels(public, cora.y, per_class, seed=1)
+        assert torch.bincount(cora.y[split.train]).tolist() == [per_class] * 7
+        assert torch.equal(split.test, public.test)
+    assert not torch.equal(few_labels(public, cora.y, 5, 0).train, few_labels(public, cora.y, 5, 1).train)
+    with pytest.raises(SplitError, match="found 21 for class 0 with 20"):
+        few_labels(public, cora.y, 21)
 
 
-def test_ties_in_validation_accuracy_go_to_the_lower_log_loss() -> None:
-    """Perfectly separable classes: every C ranks them right, and the underfitted ones must not win."""
-    rows = np.array([[1.0, 0.01 * i] if i % 2 else [-1.0, 0.01 * i] for i in range(60)])
-    labels = np.arange(60) % 2
-    split = Split(torch.arange(20), torch.arange(20, 40), torch.arange(40, 60))
-    assert probe(rows, labels, split) == (100.0, 100.0)
-    weak, strong = (
-        evaluation._quality(OneVsRestClassifier(LogisticRegression(solver="liblinear", C=c)).fit(rows, labels), rows, labels)
-        for c in (min(evaluation.STRENGTHS), max(evaluation.STRENGTHS))
-    )
-    assert weak[0] == strong[0] == 1.0
-    assert strong > weak
+def test_splits_know_what_they_are_and_round_trip() -> None:
+    split = random_split(50, seed=4)
+    assert (split.name, split.seed, split.sizes) == ("random 0.1/0.1/0.8", 4, {"train": 5, "val": 5, "test": 40})
+    again = Split.from_json(split.to_json())
+    assert (again.name, again.seed) == (split.name, split.seed)
+    assert all(torch.equal(a, b) for a, b in zip(again.parts().values(), split.parts().values(), strict=True))
+    for text in ("", "[]", "{}", '{"train": "x"}', split.to_json().replace('"val": 5', '"val": 6')):
+        with pytest.raises(SplitError, match=r"is not a split|must have the stated sizes"):
+            Split.from_json(text)
+
+
+def test_refused_parts_of_splits() -> None:
+    labels = torch.tensor([0, 0, 1, 2])
+    split = Split(torch.tensor([0]), torch.tensor([1]), torch.tensor([2, 3]))
+    with pytest.raises(SplitError, match="every tested class must be in the training set, found class 1 in test only"):
+        split.check(4, labels)
+    with pytest.raises(SplitError, match=r"must hold nodes 0\.\.2 of this graph, found 3"):
+        split.check(3)
+    split.check(4)
+    with pytest.raises(SplitError, match="must be a list of node indices"):
+        Split(torch.tensor([-1]), torch.tensor([1]), torch.tensor([2]))
+
+
+@pytest.mark.parametrize("protocol", ["grace", "gca", "public", "few-labels"])
+def test_shuffling_test_labels_changes_nothing_but_the_score(cora: Graph, protocol: str) -> None:
+    """Same validation accuracy: the labels of the test set choose nothing."""
+    assert cora.y is not None
+    split = random_split(2708, seed=0) if protocol in ("grace", "gca") else cora.public_splits[0]
+    labels = cora.y.clone()
+    order = torch.randperm(split.test.numel(), generator=torch.Generator().manual_seed(0))
+    labels[split.test] = labels[split.test][order]
+    rows: Any = propagated_features(cora)
+    rows = rows.toarray()[:, :200]
+    one, other = (evaluate(rows, graph, protocol=protocol, splits=1) for graph in (cora, replace(cora, y=labels)))
+    assert one.values["val_accuracy"] == other.values["val_accuracy"]
+    assert one.mean > other.mean + 10
+
+
+def test_clustering_and_search(small: Graph) -> None:
+    assert small.y is not None
+    perfect = torch.nn.functional.one_hot(small.y, 2) + 0.01 * torch.rand(40, 2, generator=torch.Generator().manual_seed(0))
+    clusters = evaluate(perfect, small, protocol="clustering", splits=2)
+    assert clusters.values == {"nmi": (100.0, 100.0), "ari": (100.0, 100.0)}
+    assert evaluate(perfect, small, protocol="search").values == {"sim@5": (100.0,), "sim@10": (100.0,)}
+    noise = torch.rand(40, 3, generator=torch.Generator().manual_seed(0))
+    assert evaluate(noise, small, protocol="search").mean < 75
+    with pytest.raises(SettingError, match="more than 10 labelled nodes, found 8"):
+        evaluate(noise, replace(small, y=torch.where(torch.arange(40) < 8, torch.arange(40) % 2, -1)), protocol="search")
+
+
+def test_search_is_the_share_of_nearest_neighbours_of_the_class(small: Graph) -> None:
+    rows = torch.rand(40, 5, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    assert small.y is not None
+    unit = torch.nn.functional.normalize(rows, dim=1)
+    shares = []
+    for i in range(40):
+        order = sorted((j for j in range(40) if j != i), key=lambda j: -float(unit[i] @ unit[j]))[:5]
+        shares.append(sum(int(small.y[j] == small.y[i]) for j in order) / 5)
+    assert evaluate(rows, small, protocol="search").mean == pytest.approx(100 * sum(shares) / 40)
+
+
+def test_nodes_without_a_label_take_no_part(small: Graph) -> None:
+    assert small.y is not None
+    partly = replace(small, y=torch.where(torch.arange(40) % 4 == 0, -1, small.y))
+    perfect = torch.nn.functional.one_hot(small.y, 2).double()
+    for protocol in ("grace", "gca", "clustering"):
+        assert evaluate(perfect, partly, protocol=protocol, splits=1, train=0.3, val=0.3).mean == 100
+
+
+def test_public_needs_a_public_split(small: Graph) -> None:
+    assert small.public_splits[0].sizes == {"train": 10, "val": 10, "test": 20}
+    with pytest.raises(SplitError, match="small comes with no public split"):
+        evaluate(torch.ones(40, 2), replace(small, public_splits=()), protocol="public")
 
 
 def test_scores(small: Graph) -> None:
@@ -74,7 +142,7 @@ def test_scores(small: Graph) -> None:
     noise = torch.rand(40, 4, generator=torch.Generator().manual_seed(0))
     uneven = evaluate(noise, small, splits=4, train=0.3, val=0.2)
     assert uneven.std == pytest.approx(float(np.std(uneven.test, ddof=1)))
-    assert str(uneven).endswith("(4 splits)")
+    assert str(uneven).endswith("(4 times)")
     assert evaluate(perfect.numpy(), small, splits=1, train=0.3, val=0.2).std == 0
 
 
@@ -86,9 +154,15 @@ def test_scale_of_rows_does_not_matter(small: Graph) -> None:
     assert one.test == other.test
 
 
-def test_rows_that_cost_nothing(cora: Graph) -> None:
+def test_rows_that_cost_nothing(cora: Graph, small: Graph) -> None:
     assert raw_features(cora).shape == (2708, 1433)
     method = method_named("grace", "cora")
+    rows: dict[str, Any] = baselines(cora, method)
+    assert list(rows) == ["raw features", "propagated features", "untrained encoder"]
+    adjacency = whole_graph(cora).adjacency.to_dense().double().numpy()
+    expected = adjacency @ (adjacency @ cora.x.to_dense().double().numpy())
+    np.testing.assert_allclose(rows["propagated features"].toarray(), expected, rtol=1e-5, atol=1e-6)
+    assert isinstance(propagated_features(small), torch.Tensor)
     embeddings = untrained(cora, method, seed=0)
     assert embeddings.shape == (2708, 128)
     assert torch.equal(embeddings, untrained(cora, method, seed=0))
@@ -118,7 +192,7 @@ def test_refused(small: Graph) -> None:
         evaluate(np.full((40, 2), "a"), small)
     with pytest.raises(GraphError, match="needs labels, and the graph has none"):
         evaluate(rows, replace(small, y=None))
-    with pytest.raises(GraphError, match="found 40 without one"):
+    with pytest.raises(GraphError, match=r"found 0 \(40 nodes have no label\)"):
         evaluate(rows, replace(small, y=torch.full_like(small.y, -1)))
     with pytest.raises(GraphError, match="at least 2 classes, found 1"):
         evaluate(rows, replace(small, y=torch.zeros_like(small.y)))

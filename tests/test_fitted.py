@@ -49,12 +49,17 @@ def test_refused_files(small: Graph, tmp_path: Path) -> None:
             load(bad)
     with pytest.raises(ModelFileError, match="format version 99, newer than this graphkin reads"):
         load(rewritten(good, bad, format_version="99"))
+    with pytest.raises(ModelFileError, match="newer than this graphkin reads"):
+        load(rewritten(good, bad, format_version="²"))
     for other in ({"format": "pt"}, {"graphkin": None}, {"format_version": None}):
         with pytest.raises(ModelFileError, match="was not written by graphkin"):
             load(rewritten(good, bad, **other))
     with safe_open(good, "pt") as file:
         settings = file.metadata()["graphkin"]
-    for damage in ("{", "{}", "[]", settings.replace('"hidden": 8', '"hidden": 9'), settings.replace("GCN", "Virus")):
+    damages = ["{", "{}", "[]", "3", "null"]
+    for old, new in (('"hidden": 8', '"hidden": 9'), ("GCN", "Virus"), ('"activation": "relu"', '"activation": 5')):
+        damages.append(settings.replace(old, new))
+    for damage in damages:
         with pytest.raises(ModelFileError, match="is damaged"):
             load(rewritten(good, bad, graphkin=damage))
     save_file({"weight": torch.ones(2)}, bad)

@@ -10,9 +10,11 @@ import torch
 from torch_geometric.data import Data
 
 from graphkin import Graph
-from graphkin.datasets import bundled_cora, load_dataset, open_graph
+from graphkin.arrays import row_scaled
+from graphkin.datasets import bundled_cora, load_dataset
 from graphkin.errors import GraphError, SettingError
-from graphkin.graphs import as_graph, row_scaled
+from graphkin.graphs import as_graph
+from graphkin.readers import open_graph
 from graphkin.sparse import SparseMatrix
 
 PATH = torch.tensor([[0, 1], [1, 2]])
@@ -77,6 +79,7 @@ def test_unknown_labels() -> None:
         ({"x": torch.ones(3, 2, dtype=torch.complex64)}, "must be real numbers"),
         ({"y": [0, 1]}, r"one entry a node \(3\), found shape \(2,\)"),
         ({"y": [0.5, 1, 1]}, "must be whole numbers"),
+        ({"y": [0, 1, 10**12]}, "must be class numbers below 100,000, found 1000000000000"),
         ({"train_mask": [True]}, "train_mask must have one entry a node"),
     ],
 )
@@ -148,7 +151,18 @@ def test_refused_archives(tmp_path: Path, arrays: dict[str, Any], message: str) 
         open_graph(str(tmp_path / "bad.npz"))
 
 
+def test_arrays_of_other_machines(tmp_path: Path) -> None:
+    np.savez(tmp_path / "big.npz", x=np.eye(3, dtype=">f8"), edge_index=np.array([[0, 1], [1, 2]], dtype=">i4"), y=[0, 1, 1])
+    assert open_graph(tmp_path / "big.npz").num_edges == 2
+    np.savez(tmp_path / "long.npz", x=np.eye(3, dtype=np.longdouble), edge_index=np.array([[0, 1], [1, 2]], dtype=np.uint64))
+    assert open_graph(tmp_path / "long.npz").num_edges == 2
+
+
 def test_refused_files(tmp_path: Path) -> None:
+    np.save(tmp_path / "plain.npy", np.eye(3))
+    (tmp_path / "plain.npy").rename(tmp_path / "plain.npz")
+    with pytest.raises(GraphError, match="not a readable"):
+        open_graph(tmp_path / "plain.npz")
     (tmp_path / "noise.npz").write_bytes(b"not an archive")
     with pytest.raises(GraphError, match="not a readable"):
         open_graph(str(tmp_path / "noise.npz"))

@@ -315,6 +315,15 @@ def test_own_only_and_all_alike_are_infonce() -> None:
     assert float(found) == pytest.approx(float(objective.infonce(case.u, case.v, 0.4)), abs=1e-12)
 
 
+def test_modules_work_under_autocast() -> None:
+    case = make_case(6, n=10)
+    u, v = case.u.float(), case.v.float()
+    for module in (InfoNCE(0.5), EnhancedInfoNCE(torch.eye(10), pooling="mean"), EnhancedInfoNCE(torch.eye(10))):
+        expected = float(module(u, v))
+        with torch.autocast("cpu", torch.bfloat16):
+            assert float(module(u, v)) == pytest.approx(expected)
+
+
 def test_modules_take_any_precision() -> None:
     case = make_case(6, n=10)
     matrix = torch.tensor(similarity_matrix(case), dtype=F64)

@@ -86,7 +86,8 @@ def test_blend_is_the_papers(case: Case, beta: float, structure: str) -> None:
 def test_the_ends_of_the_blend(case: Case) -> None:
     graph = case.graph()
     torch.testing.assert_close(whole(Similarity(beta=0).on(graph, F64)), whole(pagerank(case)))
-    torch.testing.assert_close(whole(Similarity(beta=1).on(graph, F64)), whole(FeatureCosine(case.x)))
+    gamma = pagerank(case).total() / FeatureCosine(case.x).total()
+    torch.testing.assert_close(whole(Similarity(beta=1).on(graph, F64)), gamma * whole(FeatureCosine(case.x)))
 
 
 @given(cases)
@@ -152,6 +153,16 @@ def test_no_edges_need_beta_one() -> None:
     with pytest.raises(GraphError, match="no edges"):
         Similarity(beta=0.5).on(graph)
     assert torch.equal(whole(Similarity(beta=1).on(graph)), torch.eye(3))
+    empty = Graph.from_arrays(torch.zeros(3, 2), torch.empty(2, 0))
+    with pytest.raises(SettingError, match="beta must be 0"):
+        Similarity(beta=1).on(empty)
+
+
+def test_features_of_any_size_have_the_same_cosines() -> None:
+    x = torch.rand(5, 3, generator=torch.Generator().manual_seed(0))
+    for scale in (1e-25, 1e25):
+        for scaled in (FeatureCosine(x * scale), FeatureCosine(SparseMatrix.from_dense(x * scale))):
+            torch.testing.assert_close(whole(scaled), whole(FeatureCosine(x)))
 
 
 def test_bounds_of_settings() -> None:

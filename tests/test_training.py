@@ -60,6 +60,13 @@ def test_pyg_data_is_taken_as_it_is(small: Graph) -> None:
     assert torch.equal(fitted.embed(data), fitted.embed(small))
 
 
+def test_labels_that_are_no_classes_are_left_alone() -> None:
+    data = Data(x=torch.rand(6, 4), edge_index=torch.tensor([[0, 1, 2], [1, 2, 3]]), y=torch.rand(6, 3))
+    graph = Graph.from_data(data)
+    assert graph.y is None
+    assert "labels ignored: not one class a node" in graph.notes
+
+
 def test_embedding_another_graph_with_the_same_features(small: Graph) -> None:
     fitted = fit(small, "grace", **QUICK)
     other = Graph.from_arrays(torch.rand(7, 16), torch.tensor([[0, 1], [1, 2]]))
@@ -134,9 +141,38 @@ def test_presets_are_chosen_by_the_graphs_name(cora: Graph, small: Graph) -> Non
     assert resolve("gca", cora).settings()["learning_rate"] == 1e-3
 
 
+def test_the_last_step_may_not_diverge_either(small: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken_step(self: torch.optim.Adam) -> None:
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                parameter.data.fill_(float("nan"))
+
+    monkeypatch.setattr(torch.optim.Adam, "step", broken_step)
+    with pytest.raises(DivergedError, match="became nan in epoch 1 of 1"):
+        fit(small, "grace", epochs=1, hidden=4)
+
+
+def test_training_under_another_default_precision(small: Graph) -> None:
+    expected = fit(small, "gca+", **QUICK).embed(small)
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert torch.equal(fit(small, "gca+", **QUICK).embed(small), expected)
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_features_are_scaled_as_in_training_when_embedding_another_graph(small: Graph) -> None:
+    fitted = fit(small, "grace", **QUICK)
+    assert fitted.method.feature_scale == "rows"
+    x = small.x.to_dense().clone()
+    x[0, 0] = -1e-6
+    with pytest.raises(GraphError, match="needs features >= 0"):
+        fitted.embed(Graph.from_arrays(x, small.edge_index))
+
+
 def test_divergence_names_the_epoch_and_the_setting(small: Graph) -> None:
-    with pytest.raises(DivergedError, match=r"became (nan|inf) in epoch \d+ of 50.*learning_rate=1e\+30"):
-        fit(small, "grace", learning_rate=1e30, epochs=50, hidden=16)
+    with pytest.raises(DivergedError, match=r"became (nan|inf) in epoch 1 of 50.*learning_rate=0\.001, tau=1e-40"):
+        fit(small, "grace", tau=1e-40, epochs=50, hidden=16)
 
 
 def test_interrupt_keeps_what_was_learned(small: Graph) -> None:
@@ -173,8 +209,10 @@ def test_refused_graphs(small: Graph) -> None:
     assert small.y is not None
     with pytest.raises(GraphError, match="every node in train_mask needs a label for graph-mlp, found 10 without one"):
         fit(replace(small, y=torch.full_like(small.y, -1)), "graph-mlp")
-    with pytest.raises(GraphError, match="must not share nodes, found 10 in both"):
-        fit(replace(small, val_mask=small.train_mask), "graph-mlp")
+    for mask in ("val_mask", "test_mask"):
+        shared: dict[str, Any] = {mask: small.train_mask}
+        with pytest.raises(GraphError, match=f"train_mask and {mask} must not share nodes, found 10 in both"):
+            fit(replace(small, **shared), "graph-mlp")
 
 
 def test_refused_settings(small: Graph) -> None:

@@ -78,6 +78,16 @@ def test_adaptive_removal_is_the_formula() -> None:
     assert found.tolist() == pytest.approx(expected)
 
 
+def test_what_a_node_receives_is_removed_by_that_nodes_importance() -> None:
+    """In a star, edges into the hub stay and edges into the leaves go: rows of the adjacency are the targets."""
+    graph = star(7)
+    plan = TwoViews(drop_edges=(0.5, 0.5), adaptive="degree").plan(graph)
+    drawn = [plan.draw(0, draw(seed)).adjacency.to_dense() > 0 for seed in range(200)]
+    kept = torch.stack(drawn).float().mean(dim=0)
+    assert float(kept[0, 1:].mean()) == 1
+    assert float(kept[1:, 0].mean()) < 0.5
+
+
 def test_adaptive_removal_has_the_mean_rate_and_the_cap(cora: Graph) -> None:
     for kind in ("degree", "pagerank", "eigenvector"):
         importance = centrality(cora, kind)

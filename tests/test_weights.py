@@ -160,6 +160,12 @@ def test_log_attraction_is_exact_from_tiny_to_huge(dtype: torch.dtype) -> None:
     torch.testing.assert_close(found, expected, rtol=2e-6 if dtype == torch.float32 else 1e-14, atol=2e-7)
 
 
+def test_the_limit_of_huge_temperatures() -> None:
+    similarity = Stored(torch.tensor([[1.0, 0.5, 0.25]]).repeat(3, 1))
+    block, own = Attraction(similarity, 1e40).log(torch.tensor([0]), everyone(3))
+    assert float(own[0].exp() / block[0, 1].exp()) == pytest.approx(2, rel=1e-5)
+
+
 def test_saturated_pairs_stay_different() -> None:
     """No clamp: similarities 1 and 0.999 at τ_p = 0.001 differ by a factor e, though both exponentials overflow."""
     similarity = Stored(torch.tensor([[1.0, 0.999, 0.998]]).repeat(3, 1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 import traceback
@@ -13,13 +14,15 @@ from rich.console import Console
 from rich.table import Table
 
 from graphkin import __version__
-from graphkin.datasets import DATASETS, DEFAULT, open_graph
-from graphkin.errors import InputError, SettingError, check_whole
-from graphkin.evaluation import Scores, evaluate, own_accuracy
+from graphkin.datasets import DATASETS, DEFAULT
+from graphkin.errors import InputError, SettingError, check_choice, check_whole
+from graphkin.evaluation import PROTOCOLS, Scores, evaluate, own_accuracy
+from graphkin.evaluation import baselines as baseline_rows
 from graphkin.fitted import Fitted, load
 from graphkin.graphs import Graph
 from graphkin.presets import NAMES
-from graphkin.runs import check_file, default_folder, prepare_folder, read_embeddings, write_embeddings, write_run
+from graphkin.readers import open_graph
+from graphkin.runs import FORMATS, check_file, default_folder, prepare_folder, read_embeddings, write_embeddings, write_run
 from graphkin.training import check_usable, device_named, fit, resolve
 
 app = typer.Typer(
@@ -29,16 +32,28 @@ app = typer.Typer(
     rich_markup_mode="rich",
     help="Node embeddings from a graph without labels: similar nodes attract, dissimilar nodes repel.",
 )
-console = Console(highlight=False)
+console = Console(highlight=False, markup=False)
 INTERRUPTED = 130
 
 GraphArgument = Annotated[
-    str, typer.Argument(metavar="GRAPH", help="A dataset's name (see [b]graphkin datasets[/b]) or a .npz file.")
+    str,
+    typer.Argument(
+        metavar="GRAPH",
+        help="A dataset's name (see [b]graphkin datasets[/b]), a folder with edges and nodes tables, or a file: "
+        ".csv, .tsv, .parquet (edges), .npz, .graphml, .gexf.",
+    ),
 ]
+NodesOption = Annotated[Path | None, typer.Option("--nodes", help="The nodes table beside an edges table.")]
+LabelOption = Annotated[str, typer.Option("--label", help="The column with the class of a node, if any.")]
+IgnoreOption = Annotated[list[str] | None, typer.Option("--ignore", help="A column to leave out; may be repeated.")]
+FeaturesOption = Annotated[str | None, typer.Option(help="Make features from the edges: degree or positional.")]
+DataRootOption = Annotated[Path | None, typer.Option(help="Where datasets lie. Default: $GRAPHKIN_DATA, the user's cache.")]
+FormatOption = Annotated[str, typer.Option("--format", help="Of the embeddings: npy, parquet or csv, with node ids.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object; progress goes to standard error.")]
 OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace results that are there already.")]
 SeedOption = Annotated[int, typer.Option(help="The one source of all randomness.")]
 SplitsOption = Annotated[int, typer.Option(help="How many random splits to score on.")]
+BaselinesOption = Annotated[bool, typer.Option(help="Also score what costs no training: features and an untrained encoder.")]
 
 
 @app.command("fit")
@@ -54,6 +69,13 @@ def fit_command(
     ] = None,
     preset: Annotated[str | None, typer.Option(help="Use the shipped settings of this dataset.")] = None,
     splits: SplitsOption = 5,
+    nodes: NodesOption = None,
+    label: LabelOption = "label",
+    ignore: IgnoreOption = None,
+    features: FeaturesOption = None,
+    data_root: DataRootOption = None,
+    kind: FormatOption = "npy",
+    baselines: BaselinesOption = True,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     overwrite: OverwriteOption = False,
     as_json: JsonOption = False,
@@ -69,28 +91,33 @@ def fit_command(
 
       graphkin fit --method grace --seed 1 --out runs/grace-1
 
-      graphkin fit my-graph.npz --epochs 500 --set beta=0.5 --set drop_edges=0.1,0.3
+      graphkin fit my-folder --epochs 500 --set beta=0.5 --set drop_edges=0.1,0.3 --format parquet
+
+      graphkin fit edges.csv --nodes nodes.csv --label kind --ignore name
+
+      graphkin fit edges.csv --features degree
 
       graphkin fit --set tau_pos=0.1 --set tau_neg=0.1 --json > result.json
     """
-    opened = open_graph(graph)
+    opened = open_graph(graph, nodes=nodes, label=label, ignore=ignore or (), features=features, data_root=data_root)
     chosen = resolve(method, opened, preset).configure(**parse_settings(settings or []))
     if epochs is not None:
         chosen = chosen.configure(epochs=epochs)
     check_usable(opened, chosen)
     check_whole("splits", splits, at_least=1)
     check_whole("seed", seed, at_least=0)
+    check_choice("format", kind, FORMATS)
     device_named(device)
     folder = prepare_folder(out or default_folder(opened, chosen.name, seed), overwrite=overwrite)
     style = "none" if quiet else "visible"
     fitted = fit(opened, chosen, seed=seed, device=device, progress=style)
     embeddings = fitted.embed(opened)
-    scores = scores_of(fitted, opened, embeddings, splits, seed)
-    record = write_run(folder, fitted, opened, embeddings, scores)
+    scores = scores_of(fitted, opened, embeddings, splits, seed, baselines)
+    record = write_run(folder, fitted, opened, embeddings, scores, kind)
     if as_json:
         print_json({"out": str(folder), **record})
     else:
-        print_fit(opened, fitted, scores, folder)
+        print_fit(opened, fitted, scores, folder / f"embeddings.{kind}")
     if fitted.interrupted:
         raise typer.Exit(INTERRUPTED)
 
@@ -99,7 +126,12 @@ def fit_command(
 def embed_command(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model.graphkin that fit wrote.")],
     graph: GraphArgument,
-    out: Annotated[Path, typer.Option(help="The .npy file to write.")] = Path("embeddings.npy"),
+    out: Annotated[Path, typer.Option(help="The file to write: .npy, .parquet or .csv.")] = Path("embeddings.npy"),
+    nodes: NodesOption = None,
+    label: LabelOption = "label",
+    ignore: IgnoreOption = None,
+    features: FeaturesOption = None,
+    data_root: DataRootOption = None,
     overwrite: OverwriteOption = False,
     as_json: JsonOption = False,
 ) -> None:
@@ -110,10 +142,10 @@ def embed_command(
       graphkin embed runs/cora-bundled-graceplus-seed0/model.graphkin other-graph.npz --out other.npy
     """
     fitted = load(model)
-    opened = open_graph(graph)
+    opened = open_graph(graph, nodes=nodes, label=label, ignore=ignore or (), features=features, data_root=data_root)
     target = check_file(out, overwrite=overwrite)
     embeddings = fitted.embed(opened)
-    write_embeddings(target, embeddings)
+    write_embeddings(target, embeddings, opened.ids)
     if as_json:
         print_json({"out": str(target), "nodes": embeddings.size(0), "dimensions": embeddings.size(1)})
     else:
@@ -124,11 +156,19 @@ def embed_command(
 def evaluate_command(
     embeddings: Annotated[Path, typer.Argument(metavar="EMBEDDINGS", help="A .npy file with one row a node.")],
     graph: GraphArgument = DEFAULT,
-    protocol: Annotated[str, typer.Option(help="grace: logistic regression on random 10/10/80 splits.")] = "grace",
+    protocol: Annotated[str, typer.Option(help=f"One of: {', '.join(PROTOCOLS)}.")] = "grace",
     splits: SplitsOption = 10,
     seed: SeedOption = 0,
     train: Annotated[float, typer.Option(help="Share of the nodes to train on.")] = 0.1,
     val: Annotated[float, typer.Option(help="Share of the nodes to choose C on.")] = 0.1,
+    ratio: Annotated[float | None, typer.Option(help="grace: train on this share of all nodes, e.g. 0.02.")] = None,
+    per_class: Annotated[int, typer.Option(help="few-labels: training nodes of each class.")] = 5,
+    nodes: NodesOption = None,
+    label: LabelOption = "label",
+    ignore: IgnoreOption = None,
+    features: FeaturesOption = None,
+    data_root: DataRootOption = None,
+    baselines: BaselinesOption = True,
     as_json: JsonOption = False,
 ) -> None:
     """Score embeddings against the labels of a graph.
@@ -137,24 +177,37 @@ def evaluate_command(
 
       graphkin evaluate runs/cora-bundled-graceplus-seed0/embeddings.npy cora-bundled --splits 20
     """
-    opened = open_graph(graph)
-    scores = evaluate(read_embeddings(embeddings), opened, protocol=protocol, splits=splits, seed=seed, train=train, val=val)
+    opened = open_graph(graph, nodes=nodes, label=label, ignore=ignore or (), features=features, data_root=data_root)
+    options: dict[str, Any] = {"train": train, "val": val, "ratio": ratio, "per_class": per_class}
+
+    def score(rows: Any) -> Scores:
+        return evaluate(rows, opened, protocol=protocol, splits=splits, seed=seed, **options)
+
+    scores = {"embeddings": score(read_embeddings(embeddings, opened.ids))}
+    if baselines:
+        encoder = resolve("grace", opened)
+        scores |= {name: score(rows) for name, rows in baseline_rows(opened, encoder, seed).items()}
     if as_json:
-        print_json({"graph": opened.name, **scores.as_dict()})
+        print_json({"graph": opened.name, **with_baselines(scores)})
     else:
-        console.print(f"accuracy {scores}, protocol {protocol}")
+        console.print(score_table(scores))
 
 
 @app.command("datasets")
-def datasets_command(as_json: JsonOption = False) -> None:
-    """List the graphs that can be used by name."""
+def datasets_command(data_root: DataRootOption = None, as_json: JsonOption = False) -> None:
+    """List the graphs that can be used by name, and whether they are on this machine."""
     if as_json:
-        print_json({"datasets": [vars(dataset) for dataset in DATASETS.values()]})
+        entries = [vars(dataset) | {"state": dataset.state(data_root)} for dataset in DATASETS.values()]
+        print_json({"datasets": entries})
         return
-    table = Table("name", "nodes", "edges", "features", "classes", "source", "licence", box=None)
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
+    for heading in ("name", "nodes", "edges", "features", "classes", "state", "source", "licence"):
+        table.add_column(
+            heading, no_wrap=True, justify="right" if heading in ("nodes", "edges", "features", "classes") else "left"
+        )
     for entry in DATASETS.values():
         counts = (f"{count:,}" for count in (entry.nodes, entry.edges, entry.features, entry.classes))
-        table.add_row(entry.name, *counts, entry.source, entry.licence)
+        table.add_row(entry.name, *counts, entry.state(data_root), entry.source, entry.licence)
     console.print(table)
 
 
@@ -182,21 +235,51 @@ def _parse_value(text: str) -> Any:
     return text
 
 
-def scores_of(fitted: Fitted, graph: Graph, embeddings: Any, splits: int, seed: int) -> dict[str, Any]:
-    """What the labels say, or why nothing can be said."""
+def scores_of(fitted: Fitted, graph: Graph, embeddings: Any, splits: int, seed: int, baselines: bool) -> dict[str, Any]:
+    """What the labels say, or why nothing can be said.
+
+    A method that was trained with labels is scored by its own classifier on the test mask alone: random splits would test
+    it on nodes whose labels it has seen.
+    """
     try:
-        scores = evaluate(embeddings, graph, splits=splits, seed=seed).as_dict()
-        if fitted.method.needs_labels and graph.test_mask is not None:
-            scores["own_classifier_test_accuracy"] = own_accuracy(fitted, graph)
-        return scores
+        if fitted.method.needs_labels:
+            values: dict[str, tuple[float, ...]] = {"accuracy": (own_accuracy(fitted, graph),)}
+            return with_baselines({fitted.method.name: Scores("own classifier on the test mask", values)})
+        scores = {fitted.method.name: evaluate(embeddings, graph, splits=splits, seed=seed)}
+        if baselines:
+            rows = baseline_rows(graph, fitted.method, seed)
+            scores |= {name: evaluate(value, graph, splits=splits, seed=seed) for name, value in rows.items()}
+        return with_baselines(scores)
     except InputError as reason:
         return {"not_scored": str(reason)}
 
 
-def print_fit(graph: Graph, fitted: Fitted, scores: dict[str, Any], folder: Path) -> None:
+def with_baselines(scores: dict[str, Scores]) -> dict[str, Any]:
+    (name, main), *others = scores.items()
+    return {**main.as_dict(), "of": name, "baselines": {row: value.as_dict() for row, value in others}}
+
+
+def score_table(scores: dict[str, Scores]) -> Table:
+    first = next(iter(scores.values()))
+    shown = [measure for measure in first.values if not measure.startswith("val_")]
+    repeats = f", {len(first.test)} times" if len(first.test) > 1 else ""
+    table = Table("embedding", title=f"protocol {first.protocol}{repeats}", title_justify="left")
+    for measure in shown:
+        table.add_column(f"{measure}, %", justify="right")
+    for row, value in scores.items():
+        summary = value.as_dict()
+        cells = (
+            f"{summary[f'{m}_mean']:.2f}" + (f" ± {summary[f'{m}_std']:.2f}" if len(value.test) > 1 else "") for m in shown
+        )
+        table.add_row(row, *cells)
+    return table
+
+
+def print_fit(graph: Graph, fitted: Fitted, scores: dict[str, Any], embeddings: Path) -> None:
     console.print(
         f"{graph.name}: {graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {graph.num_features:,} features"
-        + (f" ({', '.join(graph.notes)})" if graph.notes else "")
+        + (f" ({', '.join(graph.notes)})" if graph.notes else ""),
+        soft_wrap=True,
     )
     state = "stopped by Ctrl-C after" if fitted.interrupted else "trained for"
     console.print(
@@ -206,11 +289,10 @@ def print_fit(graph: Graph, fitted: Fitted, scores: dict[str, Any], folder: Path
     if "not_scored" in scores:
         console.print(f"not scored: {scores['not_scored']}", soft_wrap=True)
     else:
-        result = Scores(scores["protocol"], tuple(scores["test_accuracies"]), tuple(scores["val_accuracies"]))
-        console.print(f"accuracy {result}, protocol {result.protocol}")
-    if "own_classifier_test_accuracy" in scores:
-        console.print(f"accuracy {scores['own_classifier_test_accuracy']:.2f} %, own classifier on the test mask")
-    console.print(f"wrote {folder}/embeddings.npy, model.graphkin, run.json", soft_wrap=True)
+        rows = {scores["of"]: scores, **scores["baselines"]}
+        table = {name: Scores(row["protocol"], {"accuracy": tuple(row["accuracy"])}) for name, row in rows.items()}
+        console.print(score_table(table))
+    console.print(f"wrote {embeddings}, model.graphkin, run.json", soft_wrap=True)
 
 
 def print_json(record: dict[str, Any]) -> None:
@@ -232,7 +314,10 @@ def main_options(
 
 
 def main() -> None:
-    sys.exit(run(sys.argv[1:]))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    sys.exit(run(sys.argv[1:] or ["--help"]))
 
 
 def run(arguments: list[str]) -> int:
@@ -241,6 +326,8 @@ def run(arguments: list[str]) -> int:
         status = app(arguments, prog_name="graphkin", standalone_mode=False)
     except InputError as error:
         return _complain(str(error))
+    except OSError as error:
+        return _complain(f"{error.filename or 'a file'}: {error.strerror or error}")
     except KeyboardInterrupt:
         print("graphkin: interrupted; nothing was written.", file=sys.stderr)
         return INTERRUPTED

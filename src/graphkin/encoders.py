@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from graphkin.arrays import Features
 from graphkin.errors import check_choice, check_range, check_whole
-from graphkin.graphs import Features
 from graphkin.views import View
 
 ACTIVATIONS = ("relu", "prelu", "rrelu")
@@ -29,8 +29,8 @@ class GCN:
     activation: str = "relu"
 
     def __post_init__(self) -> None:
-        check_whole("hidden", self.hidden, at_least=1)
-        check_whole("layers", self.layers, at_least=1)
+        check_whole("hidden", self.hidden, at_least=1, at_most=2**16)
+        check_whole("layers", self.layers, at_least=1, at_most=64)
         check_choice("activation", self.activation, ACTIVATIONS)
 
     def build(self, num_features: int, generator: torch.Generator) -> GCNEncoder:
@@ -45,7 +45,7 @@ class MLP:
     dropout: float = 0.6
 
     def __post_init__(self) -> None:
-        check_whole("hidden", self.hidden, at_least=1)
+        check_whole("hidden", self.hidden, at_least=1, at_most=2**16)
         check_range("dropout", self.dropout, at_least=0, below=1)
 
     def build(self, num_features: int, generator: torch.Generator) -> MLPEncoder:
@@ -58,7 +58,7 @@ class GCNEncoder(nn.Module):
         widths = [num_features] + [2 * settings.hidden] * (settings.layers - 1) + [settings.hidden]
         pairs = itertools.pairwise(widths)
         self.weights = nn.ParameterList([glorot(inputs, outputs, generator) for inputs, outputs in pairs])
-        self.biases = nn.ParameterList([nn.Parameter(torch.zeros(outputs)) for outputs in widths[1:]])
+        self.biases = nn.ParameterList([nn.Parameter(torch.zeros(outputs, dtype=torch.float32)) for outputs in widths[1:]])
         self.activations = nn.ModuleList([_activation(settings.activation) for _ in self.weights])
 
     def forward(self, x: Features, view: View, generator: torch.Generator | None = None) -> Tensor:
@@ -77,8 +77,8 @@ class MLPEncoder(nn.Module):
         self.weights = nn.ParameterList(
             [glorot(num_features, settings.hidden, generator), glorot(settings.hidden, settings.hidden, generator)]
         )
-        self.biases = nn.ParameterList([nn.Parameter(torch.zeros(settings.hidden)) for _ in self.weights])
-        self.norm = nn.LayerNorm(settings.hidden, eps=1e-6)
+        self.biases = nn.ParameterList([nn.Parameter(torch.zeros(settings.hidden, dtype=torch.float32)) for _ in self.weights])
+        self.norm = nn.LayerNorm(settings.hidden, eps=1e-6, dtype=torch.float32)
         self.dropout = settings.dropout
 
     def forward(self, x: Features, generator: torch.Generator | None = None) -> Tensor:
@@ -111,7 +111,7 @@ class ReLU(nn.Module):
 class PReLU(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.slope = nn.Parameter(torch.tensor([0.25]))
+        self.slope = nn.Parameter(torch.tensor([0.25], dtype=torch.float32))
 
     def forward(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
         return F.prelu(x, self.slope)
@@ -136,12 +136,12 @@ def _activation(name: str) -> nn.Module:
 
 def glorot(inputs: int, outputs: int, generator: torch.Generator) -> nn.Parameter:
     bound = math.sqrt(6 / (inputs + outputs))
-    return nn.Parameter(torch.empty(inputs, outputs).uniform_(-bound, bound, generator=generator))
+    return nn.Parameter(torch.empty(inputs, outputs, dtype=torch.float32).uniform_(-bound, bound, generator=generator))
 
 
 def linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
     """``nn.Linear`` with its usual initialisation, drawn from ``generator`` and not from the global state."""
-    layer: nn.Linear = nn.utils.skip_init(nn.Linear, inputs, outputs)
+    layer: nn.Linear = nn.utils.skip_init(nn.Linear, inputs, outputs, dtype=torch.float32)
     bound = 1 / math.sqrt(inputs)
     with torch.no_grad():
         layer.weight.uniform_(-bound, bound, generator=generator)

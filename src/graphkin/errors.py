@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
+import numbers
 from collections.abc import Iterable
 
 
@@ -65,19 +66,29 @@ def check_range(
         (f"< {below}", below is None or _number(value) < below),
         (f"<= {at_most}", at_most is None or _number(value) <= at_most),
     ]
-    if not all(holds for _, holds in bounds):
+    if not (math.isfinite(_number(value)) and all(holds for _, holds in bounds)):
         given = (above, at_least, below, at_most)
         rule = " and ".join(text for (text, _), bound in zip(bounds, given, strict=True) if bound is not None)
-        raise SettingError(f"{name} must be a number {rule}, found {value!r}.")
+        raise SettingError(f"{name} must be a number {rule}, found {_shown(value)}.")
 
 
-def check_whole(name: str, value: object, *, at_least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < at_least:
-        raise SettingError(f"{name} must be a whole number >= {at_least}, found {value!r}.")
+def check_whole(name: str, value: object, *, at_least: int, at_most: int = 2**40) -> None:
+    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if not whole or not at_least <= int(value) <= at_most:  # type: ignore[call-overload]
+        upper = f" and <= {at_most}" if at_most < 2**40 else ""
+        raise SettingError(f"{name} must be a whole number >= {at_least}{upper}, found {_shown(value)}.")
 
 
 def _number(value: object) -> float:
-    """NaN, which no bound admits, for whatever is not a finite or infinite number."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    """NaN, which no bound admits, for whatever is not a number that a float can hold."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Real):
         return math.nan
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        return math.nan
+
+
+def _shown(value: object) -> str:
+    text = repr(value) if isinstance(value, str) else str(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -2,36 +2,42 @@
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+import scipy.sparse
 import torch
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
-from sklearn.multiclass import OneVsRestClassifier
+from sklearn.cluster import KMeans
+from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from torch import Tensor
+from torch_geometric.data import Data
 
 from graphkin.errors import GraphError, SettingError, SplitError, check_choice, check_whole
 from graphkin.fitted import Fitted, modules_for
-from graphkin.graphs import Graph
+from graphkin.graphs import Graph, as_graph
 from graphkin.methods import Method
+from graphkin.probe import probe, probe_adam
+from graphkin.similarity import normalised_adjacency
 from graphkin.sparse import SparseMatrix
-from graphkin.splits import Split, random_split
+from graphkin.splits import Split, few_labels, random_split
 
-PROTOCOLS = ("grace",)
-STRENGTHS = tuple(2.0**k for k in range(-10, 10))
-"""The values of C, the inverse of the penalty, among which validation accuracy chooses."""
+Rows: TypeAlias = Any
+"""a NumPy array or a SciPy CSR matrix [N, d]"""
+NEIGHBOURS = (5, 10)
 
 
 @dataclass(frozen=True)
 class Scores:
-    """Test accuracies in percent, one a split, and the validation accuracies that chose C."""
+    """The values of each measure in percent, one for each split or repetition; the first measure is the main one."""
 
     protocol: str
-    test: tuple[float, ...]
-    val: tuple[float, ...]
+    values: dict[str, tuple[float, ...]]
+
+    @property
+    def test(self) -> tuple[float, ...]:
+        return next(iter(self.values.values()))
 
     @property
     def mean(self) -> float:
@@ -39,81 +45,110 @@ class Scores:
 
     @property
     def std(self) -> float:
-        """The sample standard deviation; 0 for one split."""
-        return float(np.std(self.test, ddof=1)) if len(self.test) > 1 else 0.0
+        """The sample standard deviation; 0 for one value."""
+        return _spread(self.test)
 
     def as_dict(self) -> dict[str, Any]:
-        return {
-            "protocol": self.protocol,
-            "accuracy_mean": self.mean,
-            "accuracy_std": self.std,
-            "test_accuracies": list(self.test),
-            "val_accuracies": list(self.val),
-        }
+        summary: dict[str, Any] = {"protocol": self.protocol}
+        for name, values in self.values.items():
+            summary |= {f"{name}_mean": float(np.mean(values)), f"{name}_std": _spread(values), name: list(values)}
+        return summary
 
     def __str__(self) -> str:
-        spread = f" ± {self.std:.2f} ({len(self.test)} splits)" if len(self.test) > 1 else ""
-        return f"{self.mean:.2f} %{spread}"
+        shown = [(name, values) for name, values in self.values.items() if not name.startswith("val_")]
+        parts = [
+            f"{name} {np.mean(values):.2f} %" + (f" ± {_spread(values):.2f}" if len(values) > 1 else "")
+            for name, values in shown
+        ]
+        return ", ".join(parts) + (f" ({len(self.test)} times)" if len(self.test) > 1 else "")
 
 
 def evaluate(
-    embeddings: Tensor | np.ndarray,
-    graph: Graph,
+    embeddings: Tensor | Rows,
+    data: Graph | Data,
     *,
     protocol: str = "grace",
     splits: int = 10,
     seed: int = 0,
     train: float = 0.1,
     val: float = 0.1,
+    ratio: float | None = None,
+    per_class: int = 5,
 ) -> Scores:
-    """Accuracy of logistic regression on the embeddings.
+    """Score embeddings against the labels of a graph. Nodes without a label take no part.
 
-    ``protocol="grace"``: rows scaled to unit length; random splits, 10 % of the nodes for training and 10 % for validation
-    unless said otherwise; C from 2⁻¹⁰ to 2⁹ by validation accuracy. The first split has seed ``seed``, the next ``seed + 1``.
+    Protocols:
+        grace: logistic regression on ``splits`` random splits, 10 % of the nodes to train on (or ``ratio`` of them, drawn from
+            the 10 %) and 10 % to choose C on, among 2⁻¹⁰ … 2⁹; rows scaled to unit length.
+        gca: the same splits, or the public ones where there are several; logistic regression by Adam, scored where validation
+            is best; rows as they are.
+        public: logistic regression on the public splits of the graph.
+        few-labels: the same with ``per_class`` training nodes of each class, drawn ``splits`` times.
+        clustering: k-means into as many clusters as classes, ``splits`` times: NMI and ARI.
+        search: the share of a node's 5 and 10 most similar nodes that are of its class.
+
+    The first repetition has seed ``seed``, the next ``seed + 1``.
     """
+    graph = as_graph(data)
     check_choice("protocol", protocol, PROTOCOLS)
     check_whole("splits", splits, at_least=1)
+    check_whole("seed", seed, at_least=0)
     rows = _checked_rows(embeddings, graph.num_nodes)
     labels = _checked_labels(graph)
-    results = [probe(rows, labels, random_split(graph.num_nodes, train=train, val=val, seed=seed + i)) for i in range(splits)]
-    return Scores(protocol, tuple(test for test, _ in results), tuple(val for _, val in results))
+    known = (labels >= 0).nonzero()[0]
+    seeds = range(seed, seed + splits)
+
+    def random() -> Iterable[Split]:
+        for s in seeds:
+            drawn = random_split(len(known), train=train, val=val, ratio=ratio, seed=s)
+            parts = [torch.from_numpy(known[part.numpy()]) for part in drawn.parts().values()]
+            yield Split(parts[0], parts[1], parts[2], drawn.name, s)
+
+    unit = _unit_rows(rows)
+    if protocol == "clustering":
+        return Scores(protocol, _clustering(unit[known], labels[known], seeds))
+    if protocol == "search":
+        return Scores(protocol, _search(unit[known], labels[known]))
+    if protocol == "gca":
+        drawn = graph.public_splits if len(graph.public_splits) > 1 else random()
+        return _accuracies(protocol, drawn, lambda split: probe_adam(_dense(rows), labels, split, seed=seed))
+    chosen: dict[str, Callable[[], Iterable[Split]]] = {
+        "grace": random,
+        "public": lambda: public_splits(graph),
+        "few-labels": lambda: (few_labels(public_splits(graph)[0], torch.from_numpy(labels), per_class, s) for s in seeds),
+    }
+    return _accuracies(protocol, chosen[protocol](), lambda split: probe(unit, labels, split))
 
 
-def probe(embeddings: np.ndarray, labels: np.ndarray, split: Split) -> tuple[float, float]:
-    """Test and validation accuracy in percent of the classifier that is best on validation.
-
-    Several C often share the best accuracy on a few hundred nodes, from underfitted to overfitted: the lower log loss on
-    validation decides between them.
-    """
-    train, val, test = (nodes.numpy() for nodes in (split.train, split.val, split.test))
-    if len(np.unique(labels[train])) < 2:
-        raise SplitError(
-            f"the training set must hold at least 2 classes, found {len(np.unique(labels[train]))} in {len(train)} nodes."
-        )
-    best: Any = None
-    best_quality = (-1.0, 0.0)
-    for strength in STRENGTHS:
-        classifier = OneVsRestClassifier(LogisticRegression(solver="liblinear", C=strength))
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            classifier.fit(embeddings[train], labels[train])
-        quality = _quality(classifier, embeddings[val], labels[val])
-        if quality > best_quality:
-            best, best_quality = classifier, quality
-    return 100 * float(best.score(embeddings[test], labels[test])), 100 * best_quality[0]
+PROTOCOLS = ("grace", "gca", "public", "few-labels", "clustering", "search")
 
 
-def _quality(classifier: Any, rows: np.ndarray, labels: np.ndarray) -> tuple[float, float]:
-    """Accuracy, and minus the log loss; a class that training did not show has probability 0."""
-    probabilities = np.zeros((len(rows), labels.max() + 1 + classifier.classes_.max()))
-    probabilities[:, classifier.classes_] = classifier.predict_proba(rows)
-    likelihood = np.clip(probabilities[np.arange(len(rows)), labels], 1e-12, 1)
-    return float((classifier.predict(rows) == labels).mean()), float(np.log(likelihood).mean())
+def public_splits(graph: Graph) -> tuple[Split, ...]:
+    if not graph.public_splits:
+        raise SplitError(f"{graph.name} comes with no public split; use protocol grace, or give it train, val and test masks.")
+    return graph.public_splits
 
 
-def raw_features(graph: Graph) -> Tensor:
-    """The row that costs nothing: the features themselves."""
-    return graph.x.to_dense() if isinstance(graph.x, SparseMatrix) else graph.x
+def baselines(graph: Graph, method: Method, seed: int = 0) -> dict[str, Tensor | Rows]:
+    """The rows that cost nothing: what any embedding must beat to have learned something."""
+    return {
+        "raw features": raw_features(graph),
+        "propagated features": propagated_features(graph),
+        "untrained encoder": untrained(graph, method, seed),
+    }
+
+
+def raw_features(graph: Graph) -> Tensor | Rows:
+    return graph.x if isinstance(graph.x, Tensor) else _scipy(graph.x)
+
+
+def propagated_features(graph: Graph, steps: int = 2) -> Tensor | Rows:
+    """Features averaged over neighbourhoods, Â^K x with self loops, without any training."""
+    adjacency = normalised_adjacency(graph.edge_index, graph.num_nodes, self_loops=True, edge_weight=graph.edge_weight)
+    rows: Any = raw_features(graph)
+    for _ in range(steps):
+        rows = adjacency @ rows if isinstance(rows, Tensor) else _scipy(adjacency) @ rows
+    return rows
 
 
 def untrained(graph: Graph, method: Method, seed: int = 0) -> Tensor:
@@ -127,25 +162,84 @@ def own_accuracy(fitted: Fitted, graph: Graph) -> float:
     """Accuracy in percent of a method that predicts classes itself, on the graph's test mask."""
     if graph.y is None or graph.test_mask is None:
         raise GraphError("test accuracy needs labels and a test_mask.")
-    predicted = fitted.predict(graph)[graph.test_mask]
-    return 100 * float((predicted == graph.y[graph.test_mask]).float().mean())
+    tested = graph.test_mask & (graph.y >= 0)
+    if not tested.any():
+        raise GraphError("test accuracy needs labelled nodes in the test_mask, found none.")
+    return 100 * float((fitted.predict(graph)[tested] == graph.y[tested]).float().mean())
 
 
-def _checked_rows(embeddings: Tensor | np.ndarray, nodes: int) -> np.ndarray:
-    rows = embeddings.detach().cpu().numpy() if isinstance(embeddings, Tensor) else np.asarray(embeddings)
+def _accuracies(protocol: str, splits: Iterable[Split], score: Callable[[Split], Any]) -> Scores:
+    results = [score(split) for split in splits]
+    test, val = tuple(result.test for result in results), tuple(result.val for result in results)
+    return Scores(protocol, {"accuracy": test, "val_accuracy": val})
+
+
+def _clustering(rows: Rows, labels: np.ndarray, seeds: Iterable[int]) -> dict[str, tuple[float, ...]]:
+    clusters = [
+        KMeans(len(np.unique(labels)), n_init=5, random_state=seed).fit_predict(rows).astype(np.int64) for seed in seeds
+    ]
+    return {
+        "nmi": tuple(100 * float(normalized_mutual_info_score(labels, found)) for found in clusters),
+        "ari": tuple(100 * float(adjusted_rand_score(labels, found)) for found in clusters),
+    }
+
+
+def _search(rows: Rows, labels: np.ndarray, block: int = 2048) -> dict[str, tuple[float, ...]]:
+    """Blocks of cosines, so that memory grows with N."""
+    if len(labels) <= max(NEIGHBOURS):
+        raise SettingError(f"protocol search needs more than {max(NEIGHBOURS)} labelled nodes, found {len(labels)}.")
+    matches = []
+    for start in range(0, len(labels), block):
+        cosines = rows[start : start + block] @ rows.T
+        cosines = torch.from_numpy(cosines.toarray() if scipy.sparse.issparse(cosines) else cosines)
+        own = torch.arange(len(cosines))
+        cosines[own, start + own] = -2
+        nearest = cosines.topk(max(NEIGHBOURS), dim=1).indices.numpy()
+        matches.append(labels[nearest] == labels[start : start + block, None])
+    same = np.concatenate(matches)
+    return {f"sim@{k}": (100 * float(same[:, :k].mean()),) for k in NEIGHBOURS}
+
+
+def _checked_rows(embeddings: Tensor | Rows, nodes: int) -> Rows:
+    rows: Any = embeddings.detach().cpu().numpy() if isinstance(embeddings, Tensor) else embeddings
+    rows = rows.tocsr() if scipy.sparse.issparse(rows) else np.asarray(rows)
     if rows.ndim != 2 or rows.shape[0] != nodes or rows.shape[1] == 0:
         raise SettingError(f"embeddings must have one row for each of the {nodes} nodes, found shape {rows.shape}.")
-    if rows.dtype.kind not in "biuf" or not np.isfinite(rows).all():
+    values = rows.data if scipy.sparse.issparse(rows) else rows
+    if rows.dtype.kind not in "biuf" or not np.isfinite(values).all():
         raise SettingError("embeddings must be finite numbers, found others.")
-    return torch.nn.functional.normalize(torch.from_numpy(rows.astype(np.float64)), dim=1).numpy()
+    return rows.astype(np.float64)
+
+
+def _unit_rows(rows: Rows) -> Rows:
+    if scipy.sparse.issparse(rows):
+        lengths = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)).ravel())
+        return scipy.sparse.diags(1 / np.maximum(lengths, 1e-12)) @ rows
+    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
 
 
 def _checked_labels(graph: Graph) -> np.ndarray:
+    """Classes, -1 where unknown."""
     if graph.y is None:
         raise GraphError("evaluation needs labels, and the graph has none (y is missing).")
-    missing = int((graph.y < 0).sum())
-    if missing:
-        raise GraphError(f"evaluation needs a label for every node, found {missing} without one.")
-    if graph.num_classes < 2:
-        raise GraphError(f"evaluation needs at least 2 classes, found {graph.num_classes}.")
-    return graph.y.numpy()
+    labels = graph.y.cpu().numpy()
+    classes = len(np.unique(labels[labels >= 0]))
+    if classes < 2:
+        missing = int((labels < 0).sum())
+        raise GraphError(f"evaluation needs at least 2 classes, found {classes} ({missing} nodes have no label).")
+    return labels
+
+
+def _dense(rows: Rows) -> np.ndarray:
+    dense: np.ndarray = rows.toarray() if scipy.sparse.issparse(rows) else rows
+    return dense
+
+
+def _scipy(matrix: SparseMatrix) -> scipy.sparse.csr_matrix:
+    csr = matrix.csr.cpu()
+    parts = (csr.values().double().numpy(), csr.col_indices().numpy(), csr.crow_indices().numpy())
+    return scipy.sparse.csr_matrix(parts, shape=tuple(matrix.shape))
+
+
+def _spread(values: tuple[float, ...]) -> float:
+    return float(np.std(values, ddof=1)) if len(values) > 1 else 0.0

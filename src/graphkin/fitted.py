@@ -14,10 +14,11 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
+from graphkin.arrays import Features, row_scaled, smallest_entry
 from graphkin.encoders import Projector, linear
 from graphkin.errors import GraphError, InputError, ModelFileError
 from graphkin.files import write_whole
-from graphkin.graphs import Features, Graph, as_graph, row_scaled, smallest_entry
+from graphkin.graphs import Graph, as_graph
 from graphkin.methods import Method, from_json, to_json
 from graphkin.randomness import generator
 from graphkin.views import whole_graph
@@ -87,7 +88,7 @@ def load(path: str | Path) -> Fitted:
     path = Path(path)
     metadata, tensors = _read(path)
     version = metadata["format_version"]
-    if not version.isdigit() or int(version) > FORMAT_VERSION:
+    if not (version.isascii() and version.isdecimal()) or int(version) > FORMAT_VERSION:
         raise ModelFileError(
             f"{path} has format version {version}, newer than this graphkin reads (up to {FORMAT_VERSION}): update graphkin."
         )
@@ -98,7 +99,7 @@ def load(path: str | Path) -> Fitted:
         modules.load_state_dict(tensors)
         header["losses"] = tuple(header["losses"])
         return Fitted(method=method, modules=modules, **header)
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
+    except Exception as error:  # a header that is JSON but not ours can fail anywhere below
         reason = str(error).splitlines()[0]
         raise ModelFileError(f"{path} is damaged: its settings and its parameters do not fit ({reason}).") from error
 

@@ -64,15 +64,17 @@ class TwoViewLoss(nn.Module):
         candidates = None
         if self.positives is not None or self.negatives is not None:
             candidates = Candidates.draw(nodes, self.positives, self.negatives, self.generator)
-        u, v = (F.normalize(rows.to(self.dtype), dim=1) for rows in (u, v))
-        return two_view_loss(u, v, self.weights, self.tau, self.pooling, anchors, candidates)
+        with torch.autocast(u.device.type, enabled=False):
+            u, v = (F.normalize(rows.to(self.dtype), dim=1) for rows in (u, v))
+            return two_view_loss(u, v, self.weights, self.tau, self.pooling, anchors, candidates)
 
 
 class EnhancedInfoNCE(TwoViewLoss):
     """Similar nodes attract and dissimilar nodes repel, by how similar they are.
 
     ``similarity`` is one of graphkin's (``graphkin.Similarity(beta=0.7).on(data)``), an N×N matrix (dense or sparse, NumPy,
-    SciPy or PyTorch), or a function from node indices [B] to similarities [B, N], which also needs ``num_nodes``.
+    SciPy or PyTorch), or a function from node indices [B] to similarities [B, N], which also needs ``num_nodes``. A tensor is
+    used where it lies, anything else on ``device``.
 
     Positives are weighted at temperature ``tau_pos``, or so that ``effective_positives`` of them are in effect; negatives at
     ``tau_neg``, or so that a share ``effective_negatives`` of them is. Without any of them: 10 positives, 90 % of negatives.
@@ -94,10 +96,11 @@ class EnhancedInfoNCE(TwoViewLoss):
         effective_positives: float | None = None,
         effective_negatives: float | None = None,
         num_nodes: int | None = None,
+        device: torch.device | str = "cpu",
         stored: bool = True,
         **sampling: Any,
     ) -> None:
-        measure = as_similarity(similarity, num_nodes)
+        measure = as_similarity(similarity, num_nodes, device)
         attract = Attract() if tau_pos is effective_positives is None else Attract(tau_pos, effective_positives)
         repel = Repel() if tau_neg is effective_negatives is None else Repel(tau_neg, effective_negatives)
         weights = NodeWeights(attract.weights(measure), repel.weights(measure), measure.num_nodes, measure.device)

@@ -47,7 +47,7 @@ class Neighbours:
         check_whole("hops", self.hops, at_least=1)
 
     def on(self, graph: Graph, similarity: NodeSimilarity | None, counterpart: bool) -> PositiveWeights:
-        adjacency = normalised_adjacency(graph.edge_index, graph.num_nodes, self_loops=True).csr
+        adjacency = normalised_adjacency(graph.edge_index, graph.num_nodes, self_loops=True, edge_weight=graph.edge_weight).csr
         power = adjacency
         for _ in range(self.hops - 1):
             power = power @ adjacency
@@ -128,8 +128,8 @@ class Optimiser:
     negatives_sampled: int | None = None
 
     def __post_init__(self) -> None:
-        check_range("learning_rate", self.learning_rate, above=0)
-        check_range("weight_decay", self.weight_decay, at_least=0)
+        check_range("learning_rate", self.learning_rate, above=0, at_most=1e6)
+        check_range("weight_decay", self.weight_decay, at_least=0, at_most=1e6)
         check_whole("epochs", self.epochs, at_least=1)
         for name in ("anchors", "positives_sampled", "negatives_sampled"):
             if getattr(self, name) is not None:
@@ -172,7 +172,7 @@ class Method:
         check_choice("pooling", self.pooling, POOLINGS)
         check_choice("feature_scale", self.feature_scale, FEATURE_SCALES)
         if self.projector is not None:
-            check_whole("projector", self.projector, at_least=1)
+            check_whole("projector", self.projector, at_least=1, at_most=2**16)
         if (self.views is None) != (self.supervision is not None):
             raise SettingError("a method has either two views or supervision with labels, not both and not neither.")
         uses_similarity = isinstance(self.positives, Attract) or isinstance(self.negatives, Repel)
@@ -199,7 +199,7 @@ class Method:
                 flat[entry.name] = value
         return flat
 
-    def configure(self, **settings: Any) -> Method:
+    def configure(self, /, **settings: Any) -> Method:
         """The same method with other settings: ``GRACE.configure(tau=0.5, hidden=128, drop_edges=(0.1, 0.2))``."""
         changes: dict[str, Any] = {}
         for entry in fields(self):

@@ -18,7 +18,8 @@ from graphkin.files import check_writable, write_whole
 from graphkin.fitted import Fitted
 from graphkin.graphs import Graph
 
-FILES = ("embeddings.npy", "model.graphkin", "run.json")
+FORMATS = ("npy", "parquet", "csv")
+FILES = (*(f"embeddings.{kind}" for kind in FORMATS), "model.graphkin", "run.json")
 
 
 def prepare_folder(folder: Path, *, overwrite: bool = False) -> Path:
@@ -36,6 +37,8 @@ def check_file(path: Path, *, overwrite: bool = False) -> Path:
     """The same for a single output file."""
     if path.is_dir():
         raise OutputError(f"the output must be a file, found the folder {path}.")
+    if path.suffix[1:] not in FORMATS:
+        raise OutputError(f"the output must end in {', '.join('.' + kind for kind in FORMATS)}, found {path.name}.")
     if path.exists() and not overwrite:
         raise OutputError(f"{path} exists already: choose another --out, or add --overwrite.")
     check_writable(path.parent)
@@ -49,11 +52,13 @@ def default_folder(graph: Graph, method: str, seed: int) -> Path:
     return next(folder for folder in candidates if not folder.exists())
 
 
-def write_run(folder: Path, fitted: Fitted, graph: Graph, embeddings: Tensor, scores: dict[str, Any]) -> dict[str, Any]:
+def write_run(
+    folder: Path, fitted: Fitted, graph: Graph, embeddings: Tensor, scores: dict[str, Any], kind: str = "npy"
+) -> dict[str, Any]:
     """Write all three files and return what run.json holds."""
     record = run_record(fitted, graph, scores)
     fitted.save(folder / "model.graphkin")
-    write_embeddings(folder / "embeddings.npy", embeddings)
+    write_embeddings(folder / f"embeddings.{kind}", embeddings, graph.ids)
     write_json(folder / "run.json", record)
     return record
 
@@ -96,25 +101,45 @@ def environment() -> dict[str, Any]:
     }
 
 
-def write_embeddings(path: Path, embeddings: Tensor) -> None:
+def write_embeddings(path: Path, embeddings: Tensor, ids: np.ndarray | None = None) -> None:
+    """As the suffix says: .parquet and .csv with a column of ids, .npy with the ids of its rows in a file beside it."""
+    if path.suffix in (".parquet", ".csv"):
+        from graphkin.tables import write_table
+
+        write_table(path, embeddings, ids)
+        return
+
     def write(file: Path) -> None:
         with file.open("wb") as stream:
             np.save(stream, embeddings.cpu().numpy(), allow_pickle=False)
 
     write_whole(path, write)
+    if ids is not None:
+        text = "".join(f"{line}\n" for line in ["id", *map(_quoted, ids)])
+        write_whole(path.with_suffix(".ids.csv"), lambda file: file.write_text(text, encoding="utf-8"))
 
 
 def write_json(path: Path, record: dict[str, Any]) -> None:
     write_whole(path, lambda file: file.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8"))
 
 
-def read_embeddings(path: Path) -> np.ndarray:
+def read_embeddings(path: Path, ids: np.ndarray | None = None) -> np.ndarray:
+    """A .npy file, or the columns e0, e1, ... of a table, in the order of ``ids`` where the table has other rows first."""
     if not path.is_file():
         raise OutputError(f"no embeddings at {path}.")
+    if path.suffix.lower() in (".parquet", ".csv", ".tsv"):
+        from graphkin.tables import read_embedding_table
+
+        return read_embedding_table(path, ids)
     try:
         return np.asarray(np.load(path, allow_pickle=False))
     except (ValueError, OSError, EOFError) as error:
         raise OutputError(f"{path} is not a readable .npy file of numbers: {error}") from error
+
+
+def _quoted(name: object) -> str:
+    text = str(name)
+    return '"' + text.replace('"', '""') + '"' if any(mark in text for mark in ',"\r\n') else text
 
 
 def _version(package: str) -> str | None:

@@ -19,8 +19,9 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from graphkin.arrays import Features, largest_of_rows, length_of_rows, smallest_entry
 from graphkin.errors import GraphError, SettingError, check_choice, check_range, check_whole
-from graphkin.graphs import Features, Graph, as_graph, smallest_entry
+from graphkin.graphs import Graph, as_graph
 from graphkin.sparse import SparseMatrix
 
 STRUCTURES = ("ppr", "ppr-cosine")
@@ -72,6 +73,7 @@ class PageRank(NodeSimilarity):
         steps: int | None = 20,
         self_loops: bool = True,
         dtype: torch.dtype = torch.float32,
+        edge_weight: Tensor | None = None,
     ) -> None:
         check_range("alpha", alpha, above=0, below=1)
         if steps is not None:
@@ -79,7 +81,7 @@ class PageRank(NodeSimilarity):
         self.num_nodes = num_nodes
         self.device = edge_index.device
         self.alpha, self.steps, self.dtype = alpha, steps, dtype
-        self.adjacency = normalised_adjacency(edge_index, num_nodes, self_loops, dtype)
+        self.adjacency = normalised_adjacency(edge_index, num_nodes, self_loops, dtype, edge_weight)
         self._solve = None if steps is not None else _solver(self.adjacency, alpha)
 
     def apply(self, vectors: Tensor) -> Tensor:
@@ -132,9 +134,10 @@ class FeatureCosine(NodeSimilarity):
     def __init__(self, x: Features) -> None:
         self.num_nodes, self.device = x.shape[0], x.device
         self.non_negative = smallest_entry(x) >= 0
-        squares = x.with_values(x.values.square()).row_sums() if isinstance(x, SparseMatrix) else x.square().sum(1)
-        scale = _inverse(squares.sqrt())
-        self.unit: Features = x.scale_rows(scale) if isinstance(x, SparseMatrix) else x * scale[:, None]
+        for size in (largest_of_rows, length_of_rows):  # first the largest entry, so that no square overflows
+            scale = _inverse(size(x))
+            x = x.scale_rows(scale) if isinstance(x, SparseMatrix) else x * scale[:, None]
+        self.unit: Features = x
 
     def block(self, rows: Tensor, columns: Tensor | None = None) -> Tensor:
         if isinstance(self.unit, SparseMatrix):
@@ -167,8 +170,8 @@ class Blend(NodeSimilarity):
         self.gamma = structure.total() / feature_total
 
     def block(self, rows: Tensor, columns: Tensor | None = None) -> Tensor:
-        content = self.features.block(rows, columns)
-        return content.mul_(self.beta * self.gamma).add_(self.structure.block(rows, columns), alpha=1 - self.beta)
+        content = self.features.block(rows, columns).mul_(self.beta * self.gamma)
+        return content if self.beta == 1 else content.add_(self.structure.block(rows, columns), alpha=1 - self.beta)
 
 
 class Stored(NodeSimilarity):
@@ -231,15 +234,15 @@ class Similarity:
         check_range("alpha", self.alpha, above=0, below=1)
         if self.steps is not None:
             check_whole("steps", self.steps, at_least=1)
+        if not isinstance(self.self_loops, bool):
+            raise SettingError(f"self_loops must be true or false, found {self.self_loops!r}.")
 
     def on(
         self, data: Graph | Data, dtype: torch.dtype = torch.float32, device: torch.device | str | None = None
     ) -> NodeSimilarity:
         """The similarity of a graph's nodes, on the graph's device unless another is given."""
         graph = as_graph(data).to(data.edge_index.device if device is None else device)
-        if self.beta == 1:
-            return FeatureCosine(graph.x.to(dtype=dtype))
-        if graph.num_edges == 0:
+        if graph.num_edges == 0 and self.beta < 1:
             raise GraphError(
                 "the graph has no edges, so it has no structure to compare: only beta=1 (features alone) is possible, "
                 f"found beta={self.beta}."
@@ -251,6 +254,7 @@ class Similarity:
             steps=self.steps,
             self_loops=self.self_loops,
             dtype=dtype,
+            edge_weight=graph.edge_weight,
         )
         structure = pagerank if self.structure == "ppr" else PageRankCosine(pagerank)
         return structure if self.beta == 0 else Blend(structure, FeatureCosine(graph.x.to(dtype=dtype)), self.beta)
@@ -282,18 +286,24 @@ def as_similarity(similarity: Any, num_nodes: int | None = None, device: torch.d
 
 
 def normalised_adjacency(
-    edge_index: Tensor, num_nodes: int, self_loops: bool, dtype: torch.dtype = torch.float32
+    edge_index: Tensor,
+    num_nodes: int,
+    self_loops: bool,
+    dtype: torch.dtype = torch.float32,
+    edge_weight: Tensor | None = None,
 ) -> SparseMatrix:
-    r""":math:`\hat A = D^{-1/2} A D^{-1/2}` of an undirected graph."""
+    r""":math:`\hat A = D^{-1/2} A D^{-1/2}` of an undirected graph; self loops have weight 1."""
     row, col = edge_index
+    weight = torch.ones(len(row), dtype=dtype, device=row.device) if edge_weight is None else edge_weight.to(dtype)
     if self_loops:
-        nodes = torch.arange(num_nodes, device=edge_index.device)
-        keys = torch.cat([row * num_nodes + col, nodes * (num_nodes + 1)]).sort().values
+        nodes = torch.arange(num_nodes, device=row.device)
+        keys, order = torch.cat([row * num_nodes + col, nodes * (num_nodes + 1)]).sort()
         row, col = keys // num_nodes, keys % num_nodes
-    degree = torch.bincount(row, minlength=num_nodes)
-    scale = _inverse(degree.to(dtype).sqrt())
-    rowptr = torch.cat([degree.new_zeros(1), degree.cumsum(0)])
-    matrix = SparseMatrix.from_parts(rowptr, col, scale[row] * scale[col], (num_nodes, num_nodes))
+        weight = torch.cat([weight, torch.ones_like(nodes, dtype=dtype)])[order]
+    degree = torch.zeros(num_nodes, dtype=dtype, device=row.device).index_add_(0, row, weight)
+    scale = _inverse(degree.sqrt())
+    rowptr = torch.searchsorted(row, torch.arange(num_nodes + 1, device=row.device))
+    matrix = SparseMatrix.from_parts(rowptr, col, scale[row] * weight * scale[col], (num_nodes, num_nodes))
     return SparseMatrix(matrix.csr, transposed=matrix.csr)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import signal
 import threading
@@ -14,6 +15,7 @@ from typing import Any
 import torch
 from torch_geometric.data import Data
 
+from graphkin.arrays import smallest_entry
 from graphkin.errors import DivergedError, GraphError, InputError, SettingError
 from graphkin.fitted import Fitted
 from graphkin.graphs import Graph, as_graph
@@ -53,7 +55,9 @@ def fit(
     """
     graph = as_graph(data)
     chosen = resolve(method, graph, preset).configure(**settings)
-    check_usable(graph, chosen)
+    check_usable(graph, chosen, own_similarity=similarity is not None)
+    if chosen.feature_scale == "auto":
+        chosen = chosen.configure(feature_scale="rows" if smallest_entry(graph.x) >= 0 else "none")
     where = device_named(device)
     start = time.perf_counter()
     task = task_for(graph.to(where), chosen, seed, where, own_similarity(similarity, graph, chosen, where))
@@ -73,6 +77,8 @@ def fit(
 
 def resolve(method: str | Method, graph: Graph, preset: str | None = None) -> Method:
     if isinstance(method, Method):
+        if preset is not None:
+            raise SettingError(f"preset goes with a method's name; this {method.name} has its settings already.")
         return method
     if preset is None:
         base = method_named(method).name.split("+")[0]
@@ -93,6 +99,8 @@ def device_named(name: str) -> torch.device:
         raise SettingError(f"device must be auto, cpu, cuda or cuda:N, found {name!r}.")
     if device.type == "cuda" and not torch.cuda.is_available():
         raise SettingError(f"device {name!r} was asked for, but PyTorch sees no GPU here; use cpu or auto.")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise SettingError(f"device {name!r} was asked for, but PyTorch sees {torch.cuda.device_count()} GPUs here.")
     return device
 
 
@@ -109,11 +117,11 @@ def own_similarity(similarity: Any, graph: Graph, method: Method, device: torch.
     return measure
 
 
-def check_usable(graph: Graph, method: Method) -> None:
+def check_usable(graph: Graph, method: Method, *, own_similarity: bool = False) -> None:
     """Everything about this graph that would make this method fail later."""
     if graph.num_nodes < 2:
         raise GraphError(f"contrast needs at least 2 nodes, found {graph.num_nodes}.")
-    if graph.num_edges == 0 and method.needs_edges:
+    if graph.num_edges == 0 and method.needs_edges and not own_similarity:
         raise GraphError(
             f"the graph has no edges, and {method.name} learns from them; with features alone only a '+' method with beta=1 "
             "is possible."
@@ -132,10 +140,11 @@ def _check_labels(graph: Graph, method: Method) -> None:
         unlabelled = (graph.y[mask] < 0).sum()
         if unlabelled:
             raise GraphError(f"every node in {name} needs a label for {method.name}, found {unlabelled} without one.")
-    assert graph.train_mask is not None and graph.val_mask is not None
-    if (graph.train_mask & graph.val_mask).any():
-        shared = int((graph.train_mask & graph.val_mask).sum())
-        raise GraphError(f"train_mask and val_mask must not share nodes, found {shared} in both.")
+    masks = {name: getattr(graph, name) for name in ("train_mask", "val_mask", "test_mask")}
+    for one, other in itertools.combinations([name for name, mask in masks.items() if mask is not None], 2):
+        shared = int((masks[one] & masks[other]).sum())
+        if shared:
+            raise GraphError(f"{one} and {other} must not share nodes, found {shared} in both.")
 
 
 @dataclass
@@ -164,6 +173,8 @@ def _train(task: Task, method: Method, style: str, title: str) -> _Curve:
             if stop.is_set():
                 curve.interrupted = epoch < settings.epochs
                 break
+    if not all(torch.isfinite(parameter).all() for parameter in task.modules.parameters()):
+        raise _diverged(len(curve.losses), math.nan, method)
     return curve
 
 
@@ -182,7 +193,7 @@ def _stop_on_interrupt() -> Iterator[threading.Event]:
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
-    previous = signal.getsignal(signal.SIGINT)
+    previous = signal.getsignal(signal.SIGINT) or signal.SIG_DFL
 
     def request_stop(number: int, frame: Any) -> None:
         stop.set()

@@ -10,13 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import scipy.sparse
-import scipy.sparse.linalg
 import torch
 from torch import Tensor
 
+from graphkin.arrays import Features
 from graphkin.errors import SettingError, check_choice, check_range
-from graphkin.graphs import Features, Graph
+from graphkin.graphs import Graph
 from graphkin.similarity import normalised_adjacency
 from graphkin.sparse import SparseMatrix
 
@@ -60,7 +59,8 @@ class TwoViews:
         for edge_rate, feature_rate in zip(self.drop_edges, self.drop_features, strict=True):
             if importance is None:
                 edges.append(torch.full_like(graph.edge_index[0], edge_rate, dtype=torch.float32))
-                features.append(torch.full((graph.num_features,), feature_rate, device=graph.edge_index.device))
+                device = graph.edge_index.device
+                features.append(torch.full((graph.num_features,), feature_rate, dtype=torch.float32, device=device))
             else:
                 edges.append(edge_drop_probability(graph, importance, edge_rate, self.max_drop))
                 features.append(feature_drop_probability(graph.x, importance, feature_rate, self.max_drop))
@@ -70,8 +70,8 @@ class TwoViews:
 class ViewPlan:
     """Draws views of one graph.
 
-    The edges and self loops of the graph are laid out once as compressed rows, with the place of every edge's reverse, so
-    that a view and its transpose take a mask and a cumulative sum, and no sorting.
+    The edges and self loops of the graph are laid out once as compressed rows, a row for each target, with the place of
+    every edge's reverse, so that a view and its transpose take a mask and a cumulative sum, and no sorting.
     """
 
     def __init__(self, graph: Graph, drop_edges: list[Tensor], drop_features: list[Tensor]) -> None:
@@ -79,12 +79,15 @@ class ViewPlan:
         self.num_nodes = nodes
         self.drop_features = drop_features
         loops = torch.arange(nodes, device=device)
-        keys, order = torch.cat([graph.edge_index[0] * nodes + graph.edge_index[1], loops * (nodes + 1)]).sort()
+        source, target = graph.edge_index
+        keys, order = torch.cat([target * nodes + source, loops * (nodes + 1)]).sort()
         self.row, self.col = keys // nodes, keys % nodes
         self.reverse = torch.argsort(self.col * nodes + self.row)
         self.rowptr = torch.searchsorted(self.row, torch.arange(nodes + 1, device=device))
-        never = torch.zeros(nodes, device=device)
+        never = torch.zeros(nodes, dtype=torch.float32, device=device)
         self.keep_edges = [1 - torch.cat([drop, never])[order] for drop in drop_edges]
+        weight = graph.edge_weight
+        self.weight = None if weight is None else torch.cat([weight, torch.ones_like(never)])[order]
 
     def draw(self, view: int, generator: torch.Generator) -> View:
         keep = torch.bernoulli(self.keep_edges[view], generator=generator).bool()
@@ -93,23 +96,29 @@ class ViewPlan:
 
     def _normalised(self, keep: Tensor) -> SparseMatrix:
         """An edge may remain in one direction only: rows are the nodes that receive, and degrees count what they receive."""
-        rowptr, row, col = self._compressed(keep)
-        scale = rowptr.diff().to(torch.float32).rsqrt()
-        kept_back = keep[self.reverse]
-        rowptr_back, row_back, col_back = self._compressed(kept_back)
-        shape = (self.num_nodes, self.num_nodes)
-        transposed = SparseMatrix.from_parts(rowptr_back, col_back, scale[row_back] * scale[col_back], shape)
-        matrix = SparseMatrix.from_parts(rowptr, col, scale[row] * scale[col], shape)
-        return SparseMatrix(matrix.csr, transposed.csr)
+        if self.weight is None:
+            kept_before = torch.cat([keep.new_zeros(1, dtype=torch.long), keep.cumsum(0)])
+            degree = kept_before[self.rowptr].diff().to(torch.float32)
+        else:
+            degree = torch.zeros_like(self.weight[: self.num_nodes]).index_add_(0, self.row[keep], self.weight[keep])
+        scale = degree.rsqrt()
+        transposed = self._compressed(keep[self.reverse], scale)
+        return SparseMatrix(self._compressed(keep, scale).csr, transposed.csr)
 
-    def _compressed(self, keep: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def _compressed(self, keep: Tensor, scale: Tensor) -> SparseMatrix:
+        """The kept edges, weighted and scaled; an edge and its reverse have the same weight."""
         kept_before = torch.cat([keep.new_zeros(1, dtype=torch.long), keep.cumsum(0)])
-        return kept_before[self.rowptr], self.row[keep], self.col[keep]
+        row, col = self.row[keep], self.col[keep]
+        value = scale[row] * scale[col]
+        if self.weight is not None:
+            value = value * self.weight[keep]
+        return SparseMatrix.from_parts(kept_before[self.rowptr], col, value, (self.num_nodes, self.num_nodes))
 
 
 def whole_graph(graph: Graph) -> View:
     """The graph itself, for embedding after training."""
-    return View(normalised_adjacency(graph.edge_index, graph.num_nodes, self_loops=True), None)
+    adjacency = normalised_adjacency(graph.edge_index, graph.num_nodes, self_loops=True, edge_weight=graph.edge_weight)
+    return View(adjacency, None)
 
 
 def centrality(graph: Graph, kind: str) -> Tensor:
@@ -157,27 +166,28 @@ def _adaptive(score: Tensor, rate: float, max_drop: float) -> Tensor:
 
 
 def _degree(graph: Graph) -> Tensor:
-    return torch.bincount(graph.edge_index[1], minlength=graph.num_nodes).float()
+    """The sum of a node's edge weights."""
+    return torch.bincount(graph.edge_index[1], weights=graph.edge_weight, minlength=graph.num_nodes).float()
 
 
 def _pagerank(graph: Graph, damping: float = 0.85, steps: int = 10) -> Tensor:
     degree = _degree(graph)
     source, target = graph.edge_index
-    rank = torch.full((graph.num_nodes,), 1 / graph.num_nodes, device=degree.device)
+    weight = torch.ones_like(source, dtype=torch.float32) if graph.edge_weight is None else graph.edge_weight
+    rank = torch.full_like(degree, 1 / graph.num_nodes)
     for _ in range(steps):
-        passed = torch.zeros_like(rank).index_add_(0, target, (rank / degree.clamp(min=1))[source])
+        per_weight = torch.where(degree > 0, rank / degree, 0)[source]
+        passed = torch.zeros_like(rank).index_add_(0, target, per_weight * weight)
         rank = (1 - damping) / graph.num_nodes + damping * passed
     return rank
 
 
-def _eigenvector(graph: Graph) -> Tensor:
-    """The leading eigenvector of A, from a fixed start so that it is the same every time."""
-    nodes = graph.num_nodes
-    row, col = graph.edge_index.cpu().numpy()
-    if nodes < 3 or len(row) == 0:
-        return _degree(graph)
-    adjacency = scipy.sparse.csr_matrix((torch.ones(len(row)).double().numpy(), (row, col)), shape=(nodes, nodes))
-    start = torch.ones(nodes).double().numpy()
-    _, vector = scipy.sparse.linalg.eigsh(adjacency, k=1, which="LA", v0=start)
-    leading = torch.from_numpy(abs(vector[:, 0])).float().to(graph.edge_index.device)
-    return leading + 1e-8
+def _eigenvector(graph: Graph, steps: int = 200) -> Tensor:
+    """The leading eigenvector of A by power iteration on A + I, which has no oscillating part, from a fixed start."""
+    source, target = graph.edge_index
+    weight = torch.ones_like(source, dtype=torch.float64) if graph.edge_weight is None else graph.edge_weight.double()
+    vector = torch.ones(graph.num_nodes, dtype=torch.float64, device=source.device)
+    for _ in range(steps):
+        vector = vector.index_add(0, target, vector[source] * weight)
+        vector = vector / vector.norm()
+    return vector.float() + 1e-8

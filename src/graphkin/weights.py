@@ -30,7 +30,10 @@ NONE = -math.inf
 def log_attraction(similarity: Tensor, tau: Tensor | float) -> Tensor:
     """log T(s) = log(e^{s/τ} − 1), exact for small and for huge s/τ; −∞ where s = 0."""
     ratio = similarity / tau
-    return torch.where(ratio > 1, ratio + torch.log1p(-torch.exp(-ratio)), torch.log(torch.expm1(ratio.clamp(max=1))))
+    large = ratio + torch.log1p(-torch.exp(-ratio))
+    log_tau = tau.log() if isinstance(tau, Tensor) else math.log(tau)
+    near_zero = torch.where(ratio > 1e-6, torch.log(torch.expm1(ratio.clamp(max=1)) / ratio), ratio / 2)
+    return torch.where(ratio > 1, large, similarity.log() - log_tau + near_zero)
 
 
 def log_repulsion(similarity: Tensor, tau: Tensor | float) -> Tensor:

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from graphkin import objective
 from graphkin.errors import SettingError, check_choice, check_range
@@ -72,6 +73,7 @@ class _TwoViewLoss(torch.autograd.Function):
         return result.loss
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         grad_u, grad_v = ctx.saved_tensors
         return grads[0] * grad_u, grads[0] * grad_v, None, None, None, None, None, None

@@ -1,0 +1,225 @@
+"""What a user's arrays must be: each is checked here, repaired where that is safe, and refused in one line otherwise."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse
+import scipy.sparse.linalg
+import torch
+from torch import Tensor
+
+from graphkin.errors import GraphError, check_choice
+from graphkin.sparse import SparseMatrix
+
+SPARSE_BELOW = 0.1
+"""Features with a smaller share of non-zero entries are kept sparse."""
+STRUCTURAL = ("degree", "positional")
+"""Features that can be made from the edges alone."""
+
+MOST_CLASSES = 100_000
+
+Features = Tensor | SparseMatrix
+
+
+def checked_features(x: Any) -> Features:
+    if isinstance(x, SparseMatrix):
+        matrix: Features = x
+    elif scipy.sparse.issparse(x):
+        if x.dtype.kind not in "biuf":
+            raise GraphError(f"features must be numbers, found a matrix of type {x.dtype}.")
+        matrix = SparseMatrix.from_scipy(x)
+    elif isinstance(x, Tensor) and x.layout != torch.strided:
+        matrix = SparseMatrix(x.detach().cpu().to_sparse_coo().coalesce().to_sparse_csr().float())
+    else:
+        matrix = _dense_features(x)
+    nodes, width = matrix.shape
+    if nodes == 0:
+        raise GraphError("the graph has no nodes: features must have at least one row, found shape (0, ...).")
+    if width == 0:
+        raise GraphError(f"the graph has no features: features must have at least one column, found ({nodes}, 0).")
+    values = matrix.values if isinstance(matrix, SparseMatrix) else matrix
+    if not torch.isfinite(values).all():
+        raise GraphError(_not_finite(matrix))
+    if isinstance(matrix, Tensor) and matrix.count_nonzero() < SPARSE_BELOW * matrix.numel():
+        return SparseMatrix.from_dense(matrix)
+    return matrix
+
+
+def _dense_features(x: Any) -> Tensor:
+    array = x.detach().cpu() if isinstance(x, Tensor) else _numeric(np.asarray(x), "features")
+    if array.dim() != 2:
+        raise GraphError(f"features must have shape [nodes, features], found {tuple(array.shape)}.")
+    if array.is_complex():
+        raise GraphError("features must be real numbers, found complex ones.")
+    return array.to(array.dtype if array.dtype == torch.float64 else torch.float32)
+
+
+def _numeric(array: Any, what: str) -> Tensor:
+    if array.dtype.kind not in "biuf":
+        raise GraphError(f"{what} must be numbers, found an array of type {array.dtype}.")
+    if array.dtype == np.longdouble:
+        array = array.astype(np.float64)
+    if array.dtype == np.uint64:
+        array = array.astype(np.int64)
+    array = array.astype(array.dtype.newbyteorder("="), copy=False)
+    return torch.from_numpy(np.require(array, requirements=["C", "W"]))
+
+
+def _not_finite(x: Features) -> str:
+    if isinstance(x, SparseMatrix):
+        bad = ~torch.isfinite(x.values)
+        row, column = int(x.row_of_value[bad][0]), int(x.columns[bad][0])
+        count = int(bad.sum())
+    else:
+        where = (~torch.isfinite(x)).nonzero()
+        (row, column), count = where[0].tolist(), len(where)
+    return f"features must be finite, found {count} NaN or infinite values, the first at node {row}, column {column}."
+
+
+class Edges(NamedTuple):
+    """Both directions of every edge, sorted by source and target, without duplicates and self loops."""
+
+    pairs: Tensor
+    weight: Tensor | None
+    notes: tuple[str, ...]
+    """what was repaired"""
+
+
+def checked_edges(edge_index: Any, nodes: int, edge_weight: Any = None) -> Edges:
+    """Weights of duplicates are added; where both directions are given, their mean is the weight of the edge."""
+    edges = edge_index.detach().cpu() if isinstance(edge_index, Tensor) else _numeric(np.asarray(edge_index), "edge_index")
+    weight = None if edge_weight is None else _weights(edge_weight, edges.numel() // 2)
+    if edges.numel() == 0:
+        return Edges(torch.empty(2, 0, dtype=torch.long), None if weight is None else torch.empty(0), ())
+    if edges.dim() != 2 or edges.size(0) != 2:
+        raise GraphError(f"edge_index must have shape [2, edges], found {tuple(edges.shape)}.")
+    if edges.is_floating_point() or edges.is_complex() or edges.dtype == torch.bool:
+        raise GraphError(f"edge_index must hold whole numbers (node indices), found {edges.dtype}.")
+    edges = edges.long()
+    low, high = int(edges.min()), int(edges.max())
+    if low < 0:
+        raise GraphError(f"edge_index must hold node indices 0..{nodes - 1}, found the negative index {low}.")
+    if high >= nodes:
+        raise GraphError(f"edge_index must hold node indices 0..{nodes - 1} ({nodes} nodes), found {high}.")
+    return _undirected(edges, weight, nodes)
+
+
+def _undirected(edges: Tensor, weight: Tensor | None, nodes: int) -> Edges:
+    source, target = edges
+    no_loop = source != target
+    loops = int((~no_loop).sum())
+    keys = (source * nodes + target)[no_loop]
+    kept = None if weight is None else weight[no_loop]
+    given = keys.numel()
+    keys, kept = _merged(keys, kept, "sum")
+    one_way = keys.numel()
+    reversed_keys = keys % nodes * nodes + keys // nodes
+    both, merged = _merged(torch.cat([keys, reversed_keys]), None if kept is None else torch.cat([kept, kept]), "mean")
+    notes = [
+        f"{count} {text}"
+        for count, text in [
+            (given - one_way, "duplicate edges merged"),
+            (loops, "self loops removed"),
+            (both.numel() - one_way, "reverse edges added (made undirected)"),
+        ]
+        if count
+    ]
+    return Edges(torch.stack([both // nodes, both % nodes]), merged, tuple(notes))
+
+
+def _merged(keys: Tensor, weight: Tensor | None, how: str) -> tuple[Tensor, Tensor | None]:
+    if weight is None:
+        return torch.unique(keys), None
+    unique, place = torch.unique(keys, return_inverse=True)
+    return unique, torch.zeros(len(unique)).scatter_reduce_(0, place, weight, how, include_self=False)
+
+
+def _weights(edge_weight: Any, edges: int) -> Tensor:
+    weight = edge_weight.detach().cpu() if isinstance(edge_weight, Tensor) else _numeric(np.asarray(edge_weight), "weights")
+    if weight.shape != (edges,):
+        raise GraphError(f"there must be one weight an edge ({edges}), found shape {tuple(weight.shape)}.")
+    bad = ~(torch.isfinite(weight) & (weight > 0))
+    if bad.any():
+        raise GraphError(
+            f"edge weights must be finite and > 0, found {int(bad.sum())} others, the first {float(weight[bad][0])}."
+        )
+    return weight.float()
+
+
+def checked_labels(y: Any, nodes: int) -> Tensor | None:
+    """Class numbers as int64, with -1 where the label is unknown."""
+    if y is None:
+        return None
+    labels = y.detach().cpu() if isinstance(y, Tensor) else _numeric(np.asarray(y), "labels")
+    if labels.dim() == 2 and labels.size(1) == 1:
+        labels = labels[:, 0]
+    if labels.shape != (nodes,):
+        raise GraphError(f"labels must have one entry a node ({nodes}), found shape {tuple(labels.shape)}.")
+    if labels.is_floating_point():
+        labels = torch.where(torch.isnan(labels), torch.full_like(labels, -1), labels)
+        if not torch.equal(labels, labels.round()):
+            raise GraphError("labels must be whole numbers (class 0, 1, ...; -1 or NaN: unknown), found fractions.")
+    labels = labels.long().clamp(min=-1)
+    if int(labels.max()) >= MOST_CLASSES:
+        raise GraphError(f"labels must be class numbers below {MOST_CLASSES:,}, found {int(labels.max())}.")
+    return labels
+
+
+def checked_mask(what: str, mask: Any, nodes: int) -> Tensor | None:
+    """Booleans [N, splits]."""
+    if mask is None:
+        return None
+    tensor = mask.detach().cpu() if isinstance(mask, Tensor) else _numeric(np.asarray(mask), what)
+    if tensor.dim() not in (1, 2) or tensor.size(0) != nodes or tensor.numel() == 0:
+        raise GraphError(f"{what} must have one entry a node ({nodes}), found shape {tuple(tensor.shape)}.")
+    return tensor.bool().reshape(nodes, -1)
+
+
+def row_scaled(x: Features) -> Features:
+    """Rows divided by their sum; a row of zeros stays."""
+    sums = x.row_sums() if isinstance(x, SparseMatrix) else x.sum(1)
+    factors = torch.where(sums > 0, 1 / sums, torch.ones_like(sums))
+    return x.scale_rows(factors) if isinstance(x, SparseMatrix) else x * factors[:, None]
+
+
+def length_of_rows(x: Features) -> Tensor:
+    squares = x.with_values(x.values.square()).row_sums() if isinstance(x, SparseMatrix) else x.square().sum(1)
+    return squares.sqrt()
+
+
+def largest_of_rows(x: Features) -> Tensor:
+    """The largest absolute entry of every row."""
+    if isinstance(x, Tensor):
+        return x.abs().amax(dim=1)
+    return x.values.new_zeros(x.shape[0]).scatter_reduce_(0, x.row_of_value, x.values.abs(), "amax")
+
+
+def smallest_entry(x: Features) -> float:
+    values = x.values if isinstance(x, SparseMatrix) else x
+    return float(values.min()) if values.numel() else 0.0
+
+
+def structural_features(edge_index: Tensor, nodes: int, kind: str, size: int = 32) -> Features:
+    """Features for a graph that has none.
+
+    "degree": one indicator for each power of two that a degree lies in. "positional": the leading eigenvectors of
+    D^{-1/2} A D^{-1/2}, which are the smoothest of the Laplacian, with the sign that makes their largest entry positive.
+    """
+    check_choice("features", kind, STRUCTURAL)
+    degree = torch.bincount(edge_index[0], minlength=nodes)
+    if kind == "degree":
+        bins = (degree + 1).double().log2().long()
+        return checked_features(torch.nn.functional.one_hot(bins).float())
+    if nodes < 4:
+        raise GraphError(f"positional features need at least 4 nodes, found {nodes}.")
+    scale = degree.clamp(min=1).double().rsqrt()
+    row, col = edge_index
+    adjacency = scipy.sparse.csr_matrix(((scale[row] * scale[col]).numpy(), (row.numpy(), col.numpy())), shape=(nodes, nodes))
+    count = min(size, nodes - 2)
+    start = np.random.default_rng(0).random(nodes)
+    _, vectors = scipy.sparse.linalg.eigsh(adjacency, k=count, which="LA", v0=start)
+    leading = np.abs(vectors).argmax(axis=0)
+    signed = vectors * np.sign(vectors[leading, np.arange(count)])
+    return checked_features(signed[:, ::-1] * np.sqrt(nodes))

@@ -1,0 +1,74 @@
+"""A graph from whatever a user names: a dataset, a folder, a file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from graphkin.arrays import STRUCTURAL
+from graphkin.datasets import DATASETS, load_dataset
+from graphkin.errors import GraphError, check_choice, unknown
+from graphkin.graphs import Graph
+
+SUFFIXES = (".npz", ".csv", ".tsv", ".parquet", ".graphml", ".gexf")
+
+
+def open_graph(
+    name_or_path: str | Path,
+    *,
+    nodes: str | Path | None = None,
+    label: str = "label",
+    ignore: Sequence[str] = (),
+    features: str | None = None,
+    data_root: str | Path | None = None,
+) -> Graph:
+    """A dataset by name, or a graph of the user's own.
+
+    A path may be a folder with ``edges`` and ``nodes`` tables, an edges table (with ``nodes`` beside it as a second file), a
+    ``.npz`` archive, or a ``.graphml`` or ``.gexf`` file. ``label`` is the column or attribute with the class, ``ignore`` names
+    columns to leave out, ``features`` makes features from the edges ("degree", "positional").
+    """
+    if features is not None:
+        check_choice("features", features, STRUCTURAL)
+    path = Path(name_or_path)
+    if str(name_or_path) in DATASETS:
+        return load_dataset(str(name_or_path), data_root)
+    if not path.exists() and not path.suffix and len(path.parts) == 1:
+        raise unknown("dataset", str(name_or_path), DATASETS)
+    suffix = path.suffix.lower()
+    if path.is_dir() or suffix in (".csv", ".tsv", ".parquet"):
+        from graphkin.tables import find_tables
+
+        edges, found_nodes = find_tables(path) if path.is_dir() else (path, None)
+        return Graph.from_tables(
+            edges,
+            nodes or found_nodes,
+            label=label,
+            ignore=ignore,
+            features=features,
+            name=path.resolve().name if path.is_dir() else _name(path),
+        )
+    if suffix in (".graphml", ".gexf"):
+        return Graph.from_networkx(_read_xml(path), label=label, ignore=ignore, features=features, name=_name(path))
+    if suffix == ".npz":
+        return Graph.from_npz(path, _name(path), features=features)
+    allowed = ", ".join(SUFFIXES)
+    raise GraphError(f"a graph must be a dataset's name, a folder, or a file ending in {allowed}, found {path}.")
+
+
+def _name(path: Path) -> str:
+    """A file called like a dataset is not that dataset, and does not get its settings."""
+    return path.name if path.stem in DATASETS else path.stem
+
+
+def _read_xml(path: Path) -> object:
+    import networkx
+
+    if not path.is_file():
+        raise GraphError(f"no graph file at {path}.")
+    read = networkx.read_graphml if path.suffix.lower() == ".graphml" else networkx.read_gexf
+    try:
+        return read(path)
+    except Exception as error:  # NetworkX's readers raise whatever a broken file leads them to
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise GraphError(f"{path} cannot be read as {path.suffix[1:]}: {reason}") from error

@@ -1,0 +1,298 @@
+"""Graphs from tables, and embeddings to tables: CSV, TSV and Parquet through Apache Arrow, without a Python loop over rows.
+
+Ids are text in CSV and TSV files, exactly as they stand there ("007" stays "007"), and whatever they are in Parquet files.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet
+from torch import Tensor
+
+from graphkin.errors import GraphError
+from graphkin.files import write_whole
+from graphkin.graphs import Graph
+
+SUFFIXES = (".csv", ".tsv", ".parquet")
+SOURCE, TARGET, WEIGHT, ID = "source", "target", "weight", "id"
+
+
+def graph_from_tables(
+    edges: str | Path,
+    nodes: str | Path | None = None,
+    *,
+    label: str = "label",
+    ignore: Sequence[str] = (),
+    features: str | None = None,
+    name: str | None = None,
+) -> Graph:
+    edge_path = Path(edges)
+    edge_table = read_table(edge_path, text=(SOURCE, TARGET))
+    _need_columns(edge_path, edge_table, (SOURCE, TARGET))
+    ends = [_column(edge_table, end) for end in (SOURCE, TARGET)]
+    for end, column in zip((SOURCE, TARGET), ends, strict=True):
+        _no_missing(edge_path, end, column)
+    weight = _numbers(edge_path, edge_table, WEIGHT) if WEIGHT in edge_table.column_names else None
+
+    y: np.ndarray | None = None
+    x: np.ndarray | None = None
+    class_names: tuple[str, ...] = ()
+    if nodes is None:
+        ids = pc.unique(pa.chunked_array([*ends[0].chunks, *_as_type(ends[1], ends[0].type).chunks], ends[0].type))
+    else:
+        node_path = Path(nodes)
+        node_table = read_table(node_path, text=(ID,))
+        _need_columns(node_path, node_table, (ID,))
+        if node_table.num_rows == 0:
+            raise GraphError(f"the graph has no nodes: {node_path} has no rows.")
+        ids = _checked_ids(node_path, _column(node_table, ID))
+        y, class_names = _classes(node_table, label)
+        x = _features(node_path, node_table, [ID, label, *ignore], features is None)
+    if len(ids) == 0:
+        raise GraphError(f"the graph has no nodes: {edge_path} has no rows.")
+    index = np.stack([_positions(edge_path, end, column, ids) for end, column in zip((SOURCE, TARGET), ends, strict=True)])
+    return Graph.from_arrays(
+        x,
+        index,
+        y,
+        edge_weight=weight,
+        features=features,
+        num_nodes=len(ids),
+        ids=ids.to_numpy(zero_copy_only=False),
+        name=name or edge_path.stem,
+        class_names=class_names,
+    )
+
+
+def find_tables(folder: Path) -> tuple[Path, Path | None]:
+    """The edges and, if there, the nodes file of a folder."""
+    found = {
+        stem: [folder / (stem + suffix) for suffix in SUFFIXES if (folder / (stem + suffix)).is_file()]
+        for stem in ("edges", "nodes")
+    }
+    if not found["edges"]:
+        present = ", ".join(sorted(path.name for path in folder.iterdir())[:8]) or "nothing"
+        raise GraphError(f"the folder {folder} has no edges.csv, edges.tsv or edges.parquet, found: {present}.")
+    for stem, paths in found.items():
+        if len(paths) > 1:
+            raise GraphError(f"the folder {folder} must have one file of {stem}, found {', '.join(p.name for p in paths)}.")
+    return found["edges"][0], found["nodes"][0] if found["nodes"] else None
+
+
+def graph_from_networkx(
+    graph: Any, *, label: str = "label", ignore: Sequence[str] = (), features: str | None = None, name: str = "graph"
+) -> Graph:
+    """Node attributes become a table, so that the rules are those of tables."""
+    if not hasattr(graph, "nodes") or not hasattr(graph, "edges"):
+        raise GraphError(f"the graph must be a NetworkX graph, found {type(graph).__name__}.")
+    nodes = list(graph.nodes)
+    if not nodes:
+        raise GraphError("the graph has no nodes.")
+    position = {node: i for i, node in enumerate(nodes)}
+    edges = list(graph.edges(data=True))
+    index = np.array([(position[a], position[b]) for a, b, _ in edges], dtype=np.int64).reshape(-1, 2).T
+    weighted = any(WEIGHT in attributes for _, _, attributes in edges)
+    names = sorted({key for _, attributes in graph.nodes(data=True) for key in attributes})
+    where = Path(name)
+    try:
+        weight = np.array([float(a.get(WEIGHT, 1)) for _, _, a in edges]) if weighted else None
+        columns = {str(key): pa.array([a.get(key) for _, a in graph.nodes(data=True)]) for key in names}
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise GraphError(f"{name}: the attributes of nodes and edges must be of one type each: {_first_line(error)}") from error
+    table = pa.table(columns) if columns else pa.table({"": pa.nulls(len(nodes))}).drop([""])
+    y, class_names = _classes(table, label)
+    return Graph.from_arrays(
+        _features(where, table, [label, *ignore], features is None),
+        index,
+        y,
+        edge_weight=weight,
+        features=features,
+        num_nodes=len(nodes),
+        ids=_object_array(nodes),
+        name=name,
+        class_names=class_names,
+    )
+
+
+def read_table(path: Path, text: Sequence[str] = ()) -> pa.Table:
+    """A table with lower-case column names; ``text`` names the columns that a CSV or TSV file must not turn into numbers."""
+    if not path.is_file():
+        raise GraphError(f"no file at {path}.")
+    try:
+        if path.suffix.lower() == ".parquet":
+            table = pa.parquet.read_table(path)
+            names = [name.strip().lower() for name in table.column_names]
+        else:
+            delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+            with path.open(encoding="utf-8-sig", newline="") as file:
+                header = next(csv.reader(file, delimiter=delimiter), [])
+            names = [name.strip().lower() for name in header]
+            types = {raw: pa.string() for raw, name in zip(header, names, strict=True) if name in text}
+            table = pa.csv.read_csv(
+                path,
+                read_options=pa.csv.ReadOptions(column_names=header, skip_rows=1),
+                parse_options=pa.csv.ParseOptions(delimiter=delimiter),
+                convert_options=pa.csv.ConvertOptions(column_types=types, null_values=["", "NA", "NaN", "nan", "null"]),
+            )
+    except (pa.ArrowException, OSError, UnicodeDecodeError, csv.Error, KeyError) as error:
+        raise GraphError(f"{path} cannot be read as a table: {_first_line(error)}") from error
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise GraphError(f"{path} must name each column once, found {repeated[0]!r} {names.count(repeated[0])} times.")
+    return table.rename_columns(names)
+
+
+def write_table(path: Path, embeddings: Tensor, ids: np.ndarray | None) -> None:
+    """Columns id, e0, e1, ... as Parquet or CSV, by the suffix of ``path``."""
+    rows = embeddings.cpu().numpy()
+    names = np.arange(len(rows)) if ids is None else ids
+    columns = {ID: pa.array(list(names)), **{f"e{i}": pa.array(rows[:, i]) for i in range(rows.shape[1])}}
+    table = pa.table(columns)
+    if path.suffix.lower() == ".parquet":
+        write_whole(path, lambda file: pa.parquet.write_table(table, file))
+    else:
+        write_whole(path, lambda file: pa.csv.write_csv(table, file))
+
+
+def read_embedding_table(path: Path, ids: np.ndarray | None) -> np.ndarray:
+    """What :func:`write_table` wrote, in the order of ``ids``."""
+    table = read_table(path, text=(ID,))
+    names = [name for name in table.column_names if name != ID]
+    if not names:
+        raise GraphError(f"{path} must have columns of numbers beside {ID}, found none.")
+    rows = np.stack([_feature(path, name, _column(table, name)) for name in names], axis=1)
+    if ids is None or ID not in table.column_names:
+        return rows
+    written = _checked_ids(path, _column(table, ID)).cast(pa.string())
+    order = pc.index_in(pa.array([str(name) for name in ids], pa.string()), value_set=written)
+    if order.null_count or len(written) != len(ids):
+        raise GraphError(f"{path} must have one row for each of the graph's {len(ids)} nodes, found other ids.")
+    ordered: np.ndarray = rows[order.to_numpy()]
+    return ordered
+
+
+def _need_columns(path: Path, table: pa.Table, wanted: Sequence[str]) -> None:
+    missing = [name for name in wanted if name not in table.column_names]
+    if missing:
+        found = ", ".join(table.column_names[:8]) or "none"
+        raise GraphError(f"{path} must have the column{'s' * (len(wanted) > 1)} {' and '.join(wanted)}, found: {found}.")
+
+
+def _column(table: pa.Table, name: str) -> pa.ChunkedArray:
+    column = table.column(name)
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+
+
+def _no_missing(path: Path, name: str, column: pa.ChunkedArray) -> None:
+    missing = column.null_count
+    if pa.types.is_string(column.type):
+        missing += pc.sum(pc.equal(column, "")).as_py() or 0
+    if missing:
+        raise GraphError(f"{path}: every row needs a {name}, found {missing} without one.")
+
+
+def _checked_ids(path: Path, ids: pa.ChunkedArray) -> pa.Array:
+    _no_missing(path, ID, ids)
+    whole = ids.combine_chunks()
+    repeated = len(whole) - pc.count_distinct(whole).as_py()
+    if repeated:
+        counts = pc.value_counts(whole)
+        first = next(entry["values"] for entry in counts.to_pylist() if entry["counts"] > 1)
+        raise GraphError(f"{path}: every node must have an id of its own, found {repeated} repeated, the first {first!r}.")
+    return whole
+
+
+def _positions(path: Path, end: str, column: pa.ChunkedArray, ids: pa.Array) -> np.ndarray:
+    """The place of every id of an edge's end in ``ids``."""
+    if column.type != ids.type:
+        column, ids = column.cast(pa.string()), ids.cast(pa.string())
+    index = pc.index_in(column, value_set=ids)
+    if index.null_count:
+        first = column.filter(pc.is_null(index))[0].as_py()
+        raise GraphError(
+            f"{path}: every {end} must be the id of a node, found {index.null_count} unknown, the first {first!r}."
+        )
+    positions: np.ndarray = index.to_numpy().astype(np.int64)
+    return positions
+
+
+def _as_type(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    return column if column.type == kind else column.cast(kind)
+
+
+def _numbers(path: Path, table: pa.Table, name: str) -> np.ndarray:
+    column = _column(table, name)
+    kind = column.type
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+        raise GraphError(f"{path}: the column {name!r} must be numbers, found {kind}.")
+    numbers: np.ndarray = column.cast(pa.float64()).to_numpy()
+    return numbers
+
+
+def _classes(table: pa.Table, label: str) -> tuple[np.ndarray | None, tuple[str, ...]]:
+    """Class numbers in the order of the sorted labels, -1 where there is none."""
+    name = label.strip().lower()
+    if name not in table.column_names:
+        return None, ()
+    column = _column(table, name)
+    if pa.types.is_string(column.type):
+        column = pc.if_else(pc.equal(column, ""), pa.scalar(None, column.type), column)
+    values = pc.unique(column.drop_null()).to_pylist()
+    values.sort(key=lambda value: (str(type(value)), value))
+    if not values:
+        return None, ()
+    codes = pc.index_in(column, value_set=pa.array(values, column.type))
+    return pc.fill_null(codes, -1).to_numpy().astype(np.int64), tuple(str(value) for value in values)
+
+
+def _features(path: Path, table: pa.Table, excluded: Sequence[str], needed: bool) -> np.ndarray | None:
+    left_out = {name.strip().lower() for name in excluded}
+    names = [name for name in table.column_names if name not in left_out]
+    numeric: list[str] = []
+    text: list[str] = []
+    for name in names:
+        (numeric if _is_number(_column(table, name).type) else text).append(name)
+    if text and needed:
+        listed = ", ".join(repr(name) for name in text[:5]) + (", ..." if len(text) > 5 else "")
+        raise GraphError(
+            f"{path}: features must be numbers, found text, dates or nothing in {listed}: encode them as numbers, "
+            f"leave them out (--ignore {text[0]}), or name the class (--label {text[0]})."
+        )
+    if not numeric or not needed:
+        return None
+    return np.stack([_feature(path, name, _column(table, name)) for name in numeric], axis=1)
+
+
+def _feature(path: Path, name: str, column: pa.ChunkedArray) -> np.ndarray:
+    if not _is_number(column.type):
+        raise GraphError(f"{path}: the column {name!r} must be numbers, found {column.type}.")
+    if column.null_count:
+        row = pc.index(pc.is_null(column), True).as_py()
+        raise GraphError(
+            f"{path}: features must be complete, found {column.null_count} missing in {name!r}, the first in row {row + 1}."
+        )
+    feature: np.ndarray = column.cast(pa.float32(), safe=False).to_numpy()
+    return feature
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
+    return any(test(kind) for test in tests)
+
+
+def _object_array(values: Sequence[Any]) -> np.ndarray:
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
