@@ -9,30 +9,43 @@ import json
 import pkgutil
 import re
 import shlex
+import shutil
 import statistics
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
 import graphkin
 from graphkin import cli
+from graphkin.datasets import DATASETS
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+DATA = (ROOT / "docs" / "data.md").read_text(encoding="utf-8")
 MODULES = sorted(m.name for m in pkgutil.walk_packages(graphkin.__path__, "graphkin.") if not m.name.endswith("__main__"))
 
 
 @pytest.fixture
 def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder, and training that lasts two epochs."""
+    """A folder with the graph that docs/data.md shows, and training that lasts two epochs."""
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "my-graph").mkdir()
+    shown = re.search(r"```\nmy-graph/edges.*?\n(.*?)```", DATA, flags=re.DOTALL)
+    assert shown is not None
+    lines = [re.split(r" {3,}", line) for line in shown.group(1).splitlines()]
+    for column, stem in enumerate(("edges", "nodes")):
+        text = "\n".join(line[column] for line in lines if line[column].strip())
+        (tmp_path / "my-graph" / f"{stem}.csv").write_text(text + "\n", encoding="utf-8")
+    shutil.copy(tmp_path / "my-graph" / "edges.csv", tmp_path / "edges.csv")
     for module in (graphkin, cli):
         monkeypatch.setattr(module, "fit", functools.partial(graphkin.fit, epochs=2))
     return tmp_path
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", README, flags=re.DOTALL)
+def blocks(language: str, text: str = README) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -47,6 +60,7 @@ def test_readme_python(quick: Path) -> None:
     for source in sources:
         exec(compile(source, "README.md", "exec"), names)
     assert (quick / "model.graphkin").exists()
+    assert isinstance(names["z"], torch.Tensor) and names["z"].shape[0] == 3
 
 
 def test_readme_commands(quick: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -56,6 +70,30 @@ def test_readme_commands(quick: Path, capsys: pytest.CaptureFixture[str]) -> Non
         arguments = shlex.split(command, comments=True)[1:]
         assert cli.run(arguments) == 0, (command, capsys.readouterr().err)
     assert (quick / "runs/gca/run.json").exists()
+
+
+def test_data_page(quick: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (command,) = blocks("sh", DATA)
+    assert cli.run(shlex.split(command, comments=True)[1:]) == 0, capsys.readouterr().err
+    assert (quick / "result/embeddings.csv").read_text(encoding="utf-8").count("\n") == 4
+    (source,) = blocks("python", DATA)
+    names: dict[str, Any] = {"graphkin": graphkin}
+    exec(compile(source, "data.md", "exec"), names)
+    assert names["graph"].ids.tolist() == ["ann", "bob", "007"]
+    assert names["z"].shape[0] == 3
+
+
+def test_the_data_page_tells_the_counts_and_the_measurements() -> None:
+    for name, dataset in DATASETS.items():
+        (row,) = [line for line in DATA.splitlines() if line.startswith("|") and f"`{name}`" in line]
+        for count in (dataset.nodes, dataset.edges, dataset.features):
+            assert f"{count:,}" in row, (name, count)
+    read = json.loads((ROOT / "benchmarks/results/read_edges.json").read_text(encoding="utf-8"))[-1]
+    assert f"{read['seconds']:.1f} s with a peak of {read['peak_gib']:.2f} GiB" in DATA
+    ways = json.loads((ROOT / "benchmarks/results/probe.json").read_text(encoding="utf-8"))[-1]["ways"]
+    assert f"{ways['probe_torch']['seconds']:.2f} s where" in DATA
+    assert f"took {ways['grid_search']['seconds']:.1f} s" in DATA
+    assert ways["probe_torch"]["speed_up"] >= 10
 
 
 def test_readme_opens_with_the_two_commands() -> None:

@@ -96,6 +96,21 @@ def test_shuffling_test_labels_changes_nothing_but_the_score(cora: Graph, protoc
     assert one.mean > other.mean + 10
 
 
+def test_own_splits_are_checked(small: Graph) -> None:
+    assert small.y is not None
+    perfect = torch.nn.functional.one_hot(small.y, 2).double()
+    good = Split(torch.tensor([0, 1, 20, 21]), torch.tensor([2, 22]), torch.arange(5, 30)[torch.arange(5, 30) > 22])
+    assert evaluate(perfect, small, splits=[good]).test == (100.0,)
+    unseen = Split(torch.tensor([0, 1]), torch.tensor([2]), torch.tensor([3, 30]))
+    for protocol in ("grace", "gca"):
+        with pytest.raises(SplitError, match="found class 1 in test only"):
+            evaluate(perfect, small, splits=[good, unseen], protocol=protocol)
+    with pytest.raises(SplitError, match="found 99"):
+        evaluate(perfect, small, splits=[Split(torch.tensor([0, 20]), torch.tensor([2]), torch.tensor([99]))])
+    with pytest.raises(SplitError, match="every node of a split needs a label, found 2 without one"):
+        evaluate(perfect, replace(small, y=torch.where(torch.arange(40) < 2, -1, small.y)), splits=[good])
+
+
 def test_clustering_and_search(small: Graph) -> None:
     assert small.y is not None
     perfect = torch.nn.functional.one_hot(small.y, 2) + 0.01 * torch.rand(40, 2, generator=torch.Generator().manual_seed(0))

@@ -134,7 +134,7 @@ def test_second_derivatives_are_refused_and_not_wrong() -> None:
     u.requires_grad_()
     loss = two_view_loss(u, v, weights.stored(), 0.4)
     (gradient,) = torch.autograd.grad(loss, u, create_graph=True)
-    with pytest.raises(RuntimeError, match="does not require grad|once_differentiable"):
+    with pytest.raises(RuntimeError, match=r"does not require grad|once_differentiable"):
         gradient.sum().backward()
 
 

@@ -186,6 +186,11 @@ def test_refused_files(tmp_path: Path) -> None:
         open_graph(tmp_path / "missing.csv")
 
 
+def test_a_header_alone_is_a_graph_without_edges(tmp_path: Path) -> None:
+    graph = open_graph(written(tmp_path, "source,target,weight\r\n"))
+    assert (graph.num_nodes, graph.num_edges) == (3, 0)
+
+
 def test_labels_and_columns_by_choice(tmp_path: Path) -> None:
     nodes = "id,f,city,kind\nann,1,x,3\nbob,2,y,\n007,1,z,10\n"
     graph = open_graph(written(tmp_path, EDGES, nodes), label="kind", ignore=["City"])

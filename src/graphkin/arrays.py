@@ -218,8 +218,14 @@ def structural_features(edge_index: Tensor, nodes: int, kind: str, size: int = 3
     row, col = edge_index
     adjacency = scipy.sparse.csr_matrix(((scale[row] * scale[col]).numpy(), (row.numpy(), col.numpy())), shape=(nodes, nodes))
     count = min(size, nodes - 2)
-    start = np.random.default_rng(0).random(nodes)
-    _, vectors = scipy.sparse.linalg.eigsh(adjacency, k=count, which="LA", v0=start)
+    if nodes <= 1000:
+        vectors = np.linalg.eigh(adjacency.toarray())[1][:, -count:]
+    else:
+        start = np.random.default_rng(0).random(nodes)
+        try:
+            _, vectors = scipy.sparse.linalg.eigsh(adjacency, k=count, which="LA", v0=start)
+        except scipy.sparse.linalg.ArpackError as error:
+            raise GraphError(f"positional features cannot be computed for this graph ({error}); use 'degree'.") from error
     leading = np.abs(vectors).argmax(axis=0)
     signed = vectors * np.sign(vectors[leading, np.arange(count)])
     return checked_features(signed[:, ::-1] * np.sqrt(nodes))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -68,7 +68,7 @@ def evaluate(
     data: Graph | Data,
     *,
     protocol: str = "grace",
-    splits: int = 10,
+    splits: int | Sequence[Split] = 10,
     seed: int = 0,
     train: float = 0.1,
     val: float = 0.1,
@@ -87,19 +87,25 @@ def evaluate(
         clustering: k-means into as many clusters as classes, ``splits`` times: NMI and ARI.
         search: the share of a node's 5 and 10 most similar nodes that are of its class.
 
-    The first repetition has seed ``seed``, the next ``seed + 1``.
+    The first repetition has seed ``seed``, the next ``seed + 1``. ``splits`` may also be splits of one's own for grace and gca;
+    one that leaves the graph, or tests a class that it does not train, is refused.
     """
     graph = as_graph(data)
     check_choice("protocol", protocol, PROTOCOLS)
-    check_whole("splits", splits, at_least=1)
+    own = None if isinstance(splits, int) else tuple(splits)
+    repeats = splits if isinstance(splits, int) else len(splits)
+    check_whole("splits", repeats, at_least=1)
     check_whole("seed", seed, at_least=0)
     rows = _checked_rows(embeddings, graph.num_nodes)
     labels = _checked_labels(graph)
     known = (labels >= 0).nonzero()[0]
-    seeds = range(seed, seed + splits)
+    seeds = range(seed, seed + repeats)
 
     def random() -> Iterable[Split]:
-        for s in seeds:
+        for given in own or ():
+            given.check(graph.num_nodes, torch.from_numpy(labels))
+            yield given
+        for s in () if own else seeds:
             drawn = random_split(len(known), train=train, val=val, ratio=ratio, seed=s)
             parts = [torch.from_numpy(known[part.numpy()]) for part in drawn.parts().values()]
             yield Split(parts[0], parts[1], parts[2], drawn.name, s)
@@ -110,7 +116,7 @@ def evaluate(
     if protocol == "search":
         return Scores(protocol, _search(unit[known], labels[known]))
     if protocol == "gca":
-        drawn = graph.public_splits if len(graph.public_splits) > 1 else random()
+        drawn = graph.public_splits if len(graph.public_splits) > 1 and not own else random()
         return _accuracies(protocol, drawn, lambda split: probe_adam(_dense(rows), labels, split, seed=seed))
     chosen: dict[str, Callable[[], Iterable[Split]]] = {
         "grace": random,

@@ -47,6 +47,9 @@ class Split:
         if highest >= num_nodes:
             raise SplitError(f"the split must hold nodes 0..{num_nodes - 1} of this graph, found {highest}.")
         if labels is not None:
+            unlabelled = int(sum((labels[nodes] < 0).sum() for nodes in self.parts().values()))
+            if unlabelled:
+                raise SplitError(f"every node of a split needs a label, found {unlabelled} without one.")
             unseen = sorted(set(labels[self.test].tolist()) - set(labels[self.train].tolist()))
             if unseen:
                 raise SplitError(f"every tested class must be in the training set, found class {unseen[0]} in test only.")

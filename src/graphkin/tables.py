@@ -34,7 +34,15 @@ def graph_from_tables(
     features: str | None = None,
     name: str | None = None,
 ) -> Graph:
-    edge_path = Path(edges)
+    try:
+        return _graph(Path(edges), None if nodes is None else Path(nodes), label, ignore, features, name)
+    except pa.ArrowException as error:
+        raise GraphError(f"{edges if nodes is None else nodes} holds what cannot be used: {_first_line(error)}") from error
+
+
+def _graph(
+    edge_path: Path, node_path: Path | None, label: str, ignore: Sequence[str], features: str | None, name: str | None
+) -> Graph:
     edge_table = read_table(edge_path, text=(SOURCE, TARGET))
     _need_columns(edge_path, edge_table, (SOURCE, TARGET))
     ends = [_column(edge_table, end) for end in (SOURCE, TARGET)]
@@ -45,10 +53,9 @@ def graph_from_tables(
     y: np.ndarray | None = None
     x: np.ndarray | None = None
     class_names: tuple[str, ...] = ()
-    if nodes is None:
+    if node_path is None:
         ids = pc.unique(pa.chunked_array([*ends[0].chunks, *_as_type(ends[1], ends[0].type).chunks], ends[0].type))
     else:
-        node_path = Path(nodes)
         node_table = read_table(node_path, text=(ID,))
         _need_columns(node_path, node_table, (ID,))
         if node_table.num_rows == 0:
@@ -136,6 +143,8 @@ def read_table(path: Path, text: Sequence[str] = ()) -> pa.Table:
                 header = next(csv.reader(file, delimiter=delimiter), [])
             names = [name.strip().lower() for name in header]
             types = {raw: pa.string() for raw, name in zip(header, names, strict=True) if name in text}
+            if header and _has_one_line(path):
+                return pa.table([pa.array([], types.get(raw, pa.float64())) for raw in header], names)
             table = pa.csv.read_csv(
                 path,
                 read_options=pa.csv.ReadOptions(column_names=header, skip_rows=1),
@@ -154,12 +163,17 @@ def write_table(path: Path, embeddings: Tensor, ids: np.ndarray | None) -> None:
     """Columns id, e0, e1, ... as Parquet or CSV, by the suffix of ``path``."""
     rows = embeddings.cpu().numpy()
     names = np.arange(len(rows)) if ids is None else ids
-    columns = {ID: pa.array(list(names)), **{f"e{i}": pa.array(rows[:, i]) for i in range(rows.shape[1])}}
+    columns = {ID: _id_array(names), **{f"e{i}": pa.array(rows[:, i]) for i in range(rows.shape[1])}}
     table = pa.table(columns)
     if path.suffix.lower() == ".parquet":
         write_whole(path, lambda file: pa.parquet.write_table(table, file))
     else:
         write_whole(path, lambda file: pa.csv.write_csv(table, file))
+
+
+def _id_array(names: np.ndarray) -> pa.Array:
+    """Whole numbers stay what they are; anything else is written as text."""
+    return pa.array(names) if names.dtype.kind in "iu" else pa.array([str(name) for name in names], pa.string())
 
 
 def read_embedding_table(path: Path, ids: np.ndarray | None) -> np.ndarray:
@@ -243,7 +257,8 @@ def _classes(table: pa.Table, label: str) -> tuple[np.ndarray | None, tuple[str,
     if name not in table.column_names:
         return None, ()
     column = _column(table, name)
-    if pa.types.is_string(column.type):
+    if not _is_number(column.type):
+        column = column.cast(pa.string())
         column = pc.if_else(pc.equal(column, ""), pa.scalar(None, column.type), column)
     values = pc.unique(column.drop_null()).to_pylist()
     values.sort(key=lambda value: (str(type(value)), value))
@@ -292,6 +307,12 @@ def _object_array(values: Sequence[Any]) -> np.ndarray:
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return array
+
+
+def _has_one_line(path: Path) -> bool:
+    with path.open("rb") as file:
+        file.readline()
+        return not file.read(64).strip()
 
 
 def _first_line(error: BaseException) -> str:
