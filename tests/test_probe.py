@@ -227,7 +227,6 @@ def test_same_accuracy_as_sklearn_on_the_papers_graphs(data_root: Path, name: st
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
 @pytest.mark.parametrize("dims", [20, 300])
 def test_same_result_on_a_gpu(dims: int) -> None:
     rows, labels = clusters(900, 5, dims, spread=3)

@@ -9,7 +9,9 @@ from graphkin.graphs import Graph
 from graphkin.losses import EnhancedInfoNCE, InfoNCE
 from graphkin.methods import GCA, GRACE, GRAPH_MLP, Method, plus
 from graphkin.presets import method_named
+from graphkin.readers import open_graph
 from graphkin.similarity import Similarity
+from graphkin.splits import Split
 from graphkin.training import fit
 
 __version__ = "0.1.0"
@@ -26,10 +28,12 @@ __all__ = [
     "Method",
     "NodeEmbedder",
     "Similarity",
+    "Split",
     "bundled_cora",
     "evaluate",
     "fit",
     "load",
     "method_named",
+    "open_graph",
     "plus",
 ]

@@ -11,18 +11,27 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from graphkin import __version__
 from graphkin.datasets import DATASETS, DEFAULT
+from graphkin.display import dataset_table, print_fit, score_table
 from graphkin.errors import InputError, SettingError, check_choice, check_whole
-from graphkin.evaluation import PROTOCOLS, Scores, evaluate, own_accuracy
+from graphkin.evaluation import PROTOCOLS, Scores, evaluate
 from graphkin.evaluation import baselines as baseline_rows
-from graphkin.fitted import Fitted, load
-from graphkin.graphs import Graph
+from graphkin.fitted import load
 from graphkin.presets import NAMES
 from graphkin.readers import open_graph
-from graphkin.runs import FORMATS, check_file, default_folder, prepare_folder, read_embeddings, write_embeddings, write_run
+from graphkin.runs import (
+    FORMATS,
+    check_file,
+    default_folder,
+    prepare_folder,
+    read_embeddings,
+    scores_of,
+    with_baselines,
+    write_embeddings,
+    write_run,
+)
 from graphkin.training import check_usable, device_named, fit, resolve
 
 app = typer.Typer(
@@ -117,7 +126,7 @@ def fit_command(
     if as_json:
         print_json({"out": str(folder), **record})
     else:
-        print_fit(opened, fitted, scores, folder / f"embeddings.{kind}")
+        print_fit(console, opened, fitted, scores, folder / f"embeddings.{kind}")
     if fitted.interrupted:
         raise typer.Exit(INTERRUPTED)
 
@@ -200,15 +209,7 @@ def datasets_command(data_root: DataRootOption = None, as_json: JsonOption = Fal
         entries = [vars(dataset) | {"state": dataset.state(data_root)} for dataset in DATASETS.values()]
         print_json({"datasets": entries})
         return
-    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
-    for heading in ("name", "nodes", "edges", "features", "classes", "state", "source", "licence"):
-        table.add_column(
-            heading, no_wrap=True, justify="right" if heading in ("nodes", "edges", "features", "classes") else "left"
-        )
-    for entry in DATASETS.values():
-        counts = (f"{count:,}" for count in (entry.nodes, entry.edges, entry.features, entry.classes))
-        table.add_row(entry.name, *counts, entry.state(data_root), entry.source, entry.licence)
-    console.print(table)
+    console.print(dataset_table(data_root))
 
 
 def parse_settings(pairs: list[str]) -> dict[str, Any]:
@@ -233,66 +234,6 @@ def _parse_value(text: str) -> Any:
         except ValueError:
             continue
     return text
-
-
-def scores_of(fitted: Fitted, graph: Graph, embeddings: Any, splits: int, seed: int, baselines: bool) -> dict[str, Any]:
-    """What the labels say, or why nothing can be said.
-
-    A method that was trained with labels is scored by its own classifier on the test mask alone: random splits would test
-    it on nodes whose labels it has seen.
-    """
-    try:
-        if fitted.method.needs_labels:
-            values: dict[str, tuple[float, ...]] = {"accuracy": (own_accuracy(fitted, graph),)}
-            return with_baselines({fitted.method.name: Scores("own classifier on the test mask", values)})
-        scores = {fitted.method.name: evaluate(embeddings, graph, splits=splits, seed=seed)}
-        if baselines:
-            rows = baseline_rows(graph, fitted.method, seed)
-            scores |= {name: evaluate(value, graph, splits=splits, seed=seed) for name, value in rows.items()}
-        return with_baselines(scores)
-    except InputError as reason:
-        return {"not_scored": str(reason)}
-
-
-def with_baselines(scores: dict[str, Scores]) -> dict[str, Any]:
-    (name, main), *others = scores.items()
-    return {**main.as_dict(), "of": name, "baselines": {row: value.as_dict() for row, value in others}}
-
-
-def score_table(scores: dict[str, Scores]) -> Table:
-    first = next(iter(scores.values()))
-    shown = [measure for measure in first.values if not measure.startswith("val_")]
-    repeats = f", {len(first.test)} times" if len(first.test) > 1 else ""
-    table = Table("embedding", title=f"protocol {first.protocol}{repeats}", title_justify="left")
-    for measure in shown:
-        table.add_column(f"{measure}, %", justify="right")
-    for row, value in scores.items():
-        summary = value.as_dict()
-        cells = (
-            f"{summary[f'{m}_mean']:.2f}" + (f" ± {summary[f'{m}_std']:.2f}" if len(value.test) > 1 else "") for m in shown
-        )
-        table.add_row(row, *cells)
-    return table
-
-
-def print_fit(graph: Graph, fitted: Fitted, scores: dict[str, Any], embeddings: Path) -> None:
-    console.print(
-        f"{graph.name}: {graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {graph.num_features:,} features"
-        + (f" ({', '.join(graph.notes)})" if graph.notes else ""),
-        soft_wrap=True,
-    )
-    state = "stopped by Ctrl-C after" if fitted.interrupted else "trained for"
-    console.print(
-        f"{fitted.method.name}: {state} {len(fitted.losses)} epochs in {fitted.seconds['train']:.1f} s, "
-        f"loss {fitted.losses[-1]:.4f}"
-    )
-    if "not_scored" in scores:
-        console.print(f"not scored: {scores['not_scored']}", soft_wrap=True)
-    else:
-        rows = {scores["of"]: scores, **scores["baselines"]}
-        table = {name: Scores(row["protocol"], {"accuracy": tuple(row["accuracy"])}) for name, row in rows.items()}
-        console.print(score_table(table))
-    console.print(f"wrote {embeddings}, model.graphkin, run.json", soft_wrap=True)
 
 
 def print_json(record: dict[str, Any]) -> None:

@@ -13,7 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphkin.errors import OutputError
+from graphkin.errors import InputError, OutputError
+from graphkin.evaluation import Scores, evaluate, own_accuracy
+from graphkin.evaluation import baselines as baseline_rows
 from graphkin.files import check_writable, write_whole
 from graphkin.fitted import Fitted
 from graphkin.graphs import Graph
@@ -50,6 +52,30 @@ def default_folder(graph: Graph, method: str, seed: int) -> Path:
     name = f"{graph.name}-{method}-seed{seed}".replace("+", "plus").replace("(", "-").replace(")", "")
     candidates = (Path("runs") / (name if i == 1 else f"{name}-{i}") for i in range(1, 10_000))
     return next(folder for folder in candidates if not folder.exists())
+
+
+def scores_of(fitted: Fitted, graph: Graph, embeddings: Any, splits: int, seed: int, baselines: bool) -> dict[str, Any]:
+    """What the labels say, or why nothing can be said.
+
+    A method that was trained with labels is scored by its own classifier on the test mask alone: random splits would test
+    it on nodes whose labels it has seen.
+    """
+    try:
+        if fitted.method.needs_labels:
+            values: dict[str, tuple[float, ...]] = {"accuracy": (own_accuracy(fitted, graph),)}
+            return with_baselines({fitted.method.name: Scores("own classifier on the test mask", values)})
+        scores = {fitted.method.name: evaluate(embeddings, graph, splits=splits, seed=seed)}
+        if baselines:
+            rows = baseline_rows(graph, fitted.method, seed)
+            scores |= {name: evaluate(value, graph, splits=splits, seed=seed) for name, value in rows.items()}
+        return with_baselines(scores)
+    except InputError as reason:
+        return {"not_scored": str(reason)}
+
+
+def with_baselines(scores: dict[str, Scores]) -> dict[str, Any]:
+    (name, main), *others = scores.items()
+    return {**main.as_dict(), "of": name, "baselines": {row: value.as_dict() for row, value in others}}
 
 
 def write_run(

@@ -1,0 +1,62 @@
+"""What the command line shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from graphkin.datasets import DATASETS
+from graphkin.evaluation import Scores
+from graphkin.fitted import Fitted
+from graphkin.graphs import Graph
+
+
+def score_table(scores: dict[str, Scores]) -> Table:
+    first = next(iter(scores.values()))
+    shown = [measure for measure in first.values if not measure.startswith("val_")]
+    repeats = f", {len(first.test)} times" if len(first.test) > 1 else ""
+    table = Table("embedding", title=f"protocol {first.protocol}{repeats}", title_justify="left")
+    for measure in shown:
+        table.add_column(f"{measure}, %", justify="right")
+    for row, value in scores.items():
+        summary = value.as_dict()
+        cells = (
+            f"{summary[f'{m}_mean']:.2f}" + (f" ± {summary[f'{m}_std']:.2f}" if len(value.test) > 1 else "") for m in shown
+        )
+        table.add_row(row, *cells)
+    return table
+
+
+def print_fit(console: Console, graph: Graph, fitted: Fitted, scores: dict[str, Any], embeddings: Path) -> None:
+    console.print(
+        f"{graph.name}: {graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {graph.num_features:,} features"
+        + (f" ({', '.join(graph.notes)})" if graph.notes else ""),
+        soft_wrap=True,
+    )
+    state = "stopped by Ctrl-C after" if fitted.interrupted else "trained for"
+    console.print(
+        f"{fitted.method.name}: {state} {len(fitted.losses)} epochs in {fitted.seconds['train']:.1f} s, "
+        f"loss {fitted.losses[-1]:.4f}"
+    )
+    if "not_scored" in scores:
+        console.print(f"not scored: {scores['not_scored']}", soft_wrap=True)
+    else:
+        rows = {scores["of"]: scores, **scores["baselines"]}
+        table = {name: Scores(row["protocol"], {"accuracy": tuple(row["accuracy"])}) for name, row in rows.items()}
+        console.print(score_table(table))
+    console.print(f"wrote {embeddings}, model.graphkin, run.json", soft_wrap=True)
+
+
+def dataset_table(data_root: Path | None) -> Table:
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
+    for heading in ("name", "nodes", "edges", "features", "classes", "state", "source", "licence"):
+        table.add_column(
+            heading, no_wrap=True, justify="right" if heading in ("nodes", "edges", "features", "classes") else "left"
+        )
+    for entry in DATASETS.values():
+        counts = (f"{count:,}" for count in (entry.nodes, entry.edges, entry.features, entry.classes))
+        table.add_row(entry.name, *counts, entry.state(data_root), entry.source, entry.licence)
+    return table
