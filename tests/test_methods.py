@@ -102,6 +102,8 @@ def test_refused() -> None:
         GRACE.configure(beta=0.5)
     with pytest.raises(SettingError, match="unknown setting for grace 'similarity'"):
         GRACE.configure(similarity="x")
+    with pytest.raises(SettingError, match="unknown setting for graph-mlp 'pooling'"):
+        GRAPH_MLP.configure(pooling="mean")
     with pytest.raises(SettingError, match="unknown preset for gca 'cora'"):
         method_named("gca", "cora")
     mistakes: list[tuple[dict[str, Any], str]] = [

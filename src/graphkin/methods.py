@@ -197,11 +197,15 @@ class Method:
                 flat.update({} if value is None else asdict(value))
             elif entry.name != "name":
                 flat[entry.name] = value
-        return flat
+        return {name: value for name, value in flat.items() if self.views is not None or name not in TWO_VIEWS_ONLY}
 
     def configure(self, /, **settings: Any) -> Method:
         """The same method with other settings: ``GRACE.configure(tau=0.5, hidden=128, drop_edges=(0.1, 0.2))``."""
         changes: dict[str, Any] = {}
+        known = self.settings()
+        for name in settings:
+            if name not in known:
+                raise unknown(f"setting for {self.name}", name, known)
         for entry in fields(self):
             value: Any = getattr(self, entry.name)
             if entry.name in COMPONENTS and value is not None:
@@ -210,11 +214,10 @@ class Method:
                     changes[entry.name] = replace(value, **_prepared(value, own))
             elif entry.name in settings and entry.name not in ("name", *COMPONENTS):
                 changes[entry.name] = settings.pop(entry.name)
-        if settings:
-            raise unknown(f"setting for {self.name}", next(iter(settings)), self.settings())
         return replace(self, **changes)
 
 
+TWO_VIEWS_ONLY = ("anchors", "positives_sampled", "negatives_sampled", "pooling", "projector")
 COMPONENTS = ("encoder", "views", "positives", "negatives", "similarity", "supervision", "optimiser")
 
 GRACE = Method("grace", GCN(), TwoViews(), OwnCounterpart(), Uniform())
