@@ -184,7 +184,7 @@ def test_mistakes_in_options(folder: Path, capsys: Capture, arguments: list[str]
 
 
 def test_mistakes_in_names(folder: Path, capsys: Capture) -> None:
-    assert "Did you mean 'cora-bundled'?" in complaint(capsys, "fit", "cora-bundl")
+    assert "no folder is called so) 'cora-bundl'. Did you mean 'cora-bundled'?" in complaint(capsys, "fit", "cora-bundl")
     assert "no graph file at missing.npz" in complaint(capsys, "fit", "missing.npz")
     assert "No such command 'fitt'" in complaint(capsys, "fitt")
     assert "no model file at nothing.graphkin" in complaint(capsys, "embed", "nothing.graphkin", "small.npz")

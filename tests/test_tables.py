@@ -135,8 +135,8 @@ def test_positional_features_are_eigenvectors() -> None:
 @pytest.mark.parametrize(
     ("edges", "nodes", "message"),
     [
-        ("a,b\n1,2\n", NODES, "must have the columns source and target, found: a, b"),
-        (EDGES, "name,f\nann,1\n", "must have the column id, found: name, f"),
+        ("a,b\n1,2\n", NODES, "must have the columns source and target in its first line, found: a, b"),
+        (EDGES, "name,f\nann,1\n", "must have the column id in its first line, found: name, f"),
         ("source,target\nann,eve\n", NODES, "every target must be the id of a node, found 1 unknown, the first 'eve'"),
         ("source,target\n,bob\n", NODES, "every row needs a source, found 1 without one"),
         (EDGES, "id,f\nann,1\nbob,2\nann,3\n007,1\n", "an id of its own, found 1 repeated, the first 'ann'"),
@@ -151,8 +151,8 @@ def test_positional_features_are_eigenvectors() -> None:
         (EDGES, "id,f\nann,1\nbob,inf\n007,1\n", "features must be finite"),
         (EDGES, "id,f,f\nann,1,1\nbob,2,2\n007,1,1\n", "must name each column once, found 'f' 2 times"),
         (EDGES, "id,f\nann,1,7\nbob,2\n", "cannot be read as a table"),
-        (EDGES, "", "must have the column id, found: none|cannot be read as a table"),
-        ("", NODES, "must have the columns source and target, found: none|cannot be read as a table"),
+        (EDGES, "", "must have the column id in its first line, found: none|cannot be read as a table"),
+        ("", NODES, "must have the columns source and target in its first line, found: none|cannot be read as a table"),
         (EDGES, "id,f\n", "has no nodes"),
         (EDGES, "id\nann\nbob\n007\n", "no node features"),
         ("source,target,weight\nann,bob,-1\n", NODES, r"weights must be finite and > 0, found 1 others, the first -1\.0"),
@@ -257,6 +257,35 @@ def test_ids_come_back_in_every_format(tmp_path: Path) -> None:
     np.testing.assert_allclose(backwards, rows.numpy()[::-1], rtol=1e-6)
     with pytest.raises(GraphError, match="found other ids"):
         read_embeddings(tmp_path / "z.csv", np.array(["x", "y", "z", "w"]))
+
+
+def test_other_names_for_the_ends_of_edges(tmp_path: Path) -> None:
+    for header in ("from,to", "src,dst", "Src , DST"):
+        assert_is_the_example(open_graph(written(tmp_path, EDGES.replace("source,target", header))))
+
+
+def test_embeddings_follow_their_ids_into_another_order(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same nodes in another order, and features in another order: the first is matched, the second refused."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("one", "sorted", "columns"):
+        (tmp_path / name).mkdir()
+    rows = NODES.splitlines(keepends=True)
+    one = open_graph(written(tmp_path / "one"))
+    other = open_graph(written(tmp_path / "sorted", nodes="".join([rows[0], *sorted(rows[1:])])))
+    assert run(["fit", "one", "--epochs", "1", "-q", "--out", "run", "--set", "hidden=4"]) == 0
+    found = [read_embeddings(tmp_path / "run/embeddings.npy", graph.ids) for graph in (one, other)]
+    assert one.ids is not None and other.ids is not None
+    places = [one.ids.tolist().index(name) for name in other.ids.tolist()]
+    np.testing.assert_array_equal(found[1], found[0][places])
+    swapped = "id,width,label,height\nann,2,red,1.5\nbob,3,blue,0\n007,4,red,2.5\n"
+    written(tmp_path / "columns", nodes=swapped)
+    capsys.readouterr()
+    assert run(["embed", "run/model.graphkin", "columns", "--out", "z.npy"]) == 2
+    assert "in the model's order (height, width), found width, height" in capsys.readouterr().err
+    assert run(["evaluate", "run/embeddings.npy"]) == 2
+    assert "say which graph to score against" in capsys.readouterr().err
 
 
 def test_one_command_from_csv_to_csv(

@@ -25,6 +25,7 @@ from graphkin.runs import (
     FORMATS,
     check_file,
     default_folder,
+    graph_of_run,
     prepare_folder,
     read_embeddings,
     scores_of,
@@ -163,8 +164,12 @@ def embed_command(
 
 @app.command("evaluate")
 def evaluate_command(
-    embeddings: Annotated[Path, typer.Argument(metavar="EMBEDDINGS", help="A .npy file with one row a node.")],
-    graph: GraphArgument = DEFAULT,
+    embeddings: Annotated[
+        Path, typer.Argument(metavar="EMBEDDINGS", help="A .npy, .parquet or .csv file with one row a node.")
+    ],
+    graph: Annotated[
+        str | None, typer.Argument(metavar="GRAPH", help="As for fit. Default: the dataset that the run file beside names.")
+    ] = None,
     protocol: Annotated[str, typer.Option(help=f"One of: {', '.join(PROTOCOLS)}.")] = "grace",
     splits: SplitsOption = 10,
     seed: SeedOption = 0,
@@ -186,6 +191,7 @@ def evaluate_command(
 
       graphkin evaluate runs/cora-bundled-graceplus-seed0/embeddings.npy cora-bundled --splits 20
     """
+    graph = graph or graph_of_run(embeddings)
     opened = open_graph(graph, nodes=nodes, label=label, ignore=ignore or (), features=features, data_root=data_root)
     options: dict[str, Any] = {"train": train, "val": val, "ratio": ratio, "per_class": per_class}
 
@@ -199,7 +205,7 @@ def evaluate_command(
     if as_json:
         print_json({"graph": opened.name, **with_baselines(scores)})
     else:
-        console.print(score_table(scores))
+        console.print(score_table(scores, opened.name))
 
 
 @app.command("datasets")

@@ -14,11 +14,11 @@ from graphkin.fitted import Fitted
 from graphkin.graphs import Graph
 
 
-def score_table(scores: dict[str, Scores]) -> Table:
+def score_table(scores: dict[str, Scores], graph: str) -> Table:
     first = next(iter(scores.values()))
     shown = [measure for measure in first.values if not measure.startswith("val_")]
     repeats = f", {len(first.test)} times" if len(first.test) > 1 else ""
-    table = Table("embedding", title=f"protocol {first.protocol}{repeats}", title_justify="left")
+    table = Table("embedding", title=f"{graph}, protocol {first.protocol}{repeats}", title_justify="left")
     for measure in shown:
         table.add_column(f"{measure}, %", justify="right")
     for row, value in scores.items():
@@ -46,7 +46,7 @@ def print_fit(console: Console, graph: Graph, fitted: Fitted, scores: dict[str, 
     else:
         rows = {scores["of"]: scores, **scores["baselines"]}
         table = {name: Scores(row["protocol"], {"accuracy": tuple(row["accuracy"])}) for name, row in rows.items()}
-        console.print(score_table(table))
+        console.print(score_table(table, graph.name))
     console.print(f"wrote {embeddings}, model.graphkin, run.json", soft_wrap=True)
 
 

@@ -36,6 +36,7 @@ class Fitted:
     num_features: int
     num_classes: int
     seed: int
+    feature_names: tuple[str, ...] = ()
     losses: tuple[float, ...] = ()
     interrupted: bool = False
     seconds: dict[str, float] = field(default_factory=dict)
@@ -67,6 +68,7 @@ class Fitted:
             "num_features": self.num_features,
             "num_classes": self.num_classes,
             "seed": self.seed,
+            "feature_names": self.feature_names,
             "losses": self.losses,
             "interrupted": self.interrupted,
             "seconds": self.seconds,
@@ -80,6 +82,9 @@ class Fitted:
             raise GraphError(
                 f"the graph must have the model's {self.num_features} features a node, found {graph.num_features}."
             )
+        if self.feature_names and graph.feature_names and graph.feature_names != self.feature_names:
+            model, found = (", ".join(names[:8]) for names in (self.feature_names, graph.feature_names))
+            raise GraphError(f"the graph must have the model's features in the model's order ({model}), found {found}.")
         return graph
 
 
@@ -97,7 +102,7 @@ def load(path: str | Path) -> Fitted:
         method = from_json(header.pop("method"))
         modules = modules_for(method, header["num_features"], header["num_classes"], header["seed"])
         modules.load_state_dict(tensors)
-        header["losses"] = tuple(header["losses"])
+        header |= {name: tuple(header[name]) for name in ("losses", "feature_names")}
         return Fitted(method=method, modules=modules, **header)
     except Exception as error:  # a header that is JSON but not ours can fail anywhere below
         reason = str(error).splitlines()[0]

@@ -25,7 +25,7 @@ from graphkin.errors import GraphError
 from graphkin.splits import Split
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Graph:
     """N nodes with features ``x`` [N, F] and edges ``edge_index`` [2, E].
 
@@ -47,7 +47,13 @@ class Graph:
     """what the user calls the nodes [N]"""
     name: str = "graph"
     class_names: tuple[str, ...] = ()
+    feature_names: tuple[str, ...] = ()
+    """the columns that the features come from, where they have names"""
     notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        counts = f"{self.num_nodes} nodes, {self.num_edges} edges, {self.num_features} features, {self.num_classes} classes"
+        return f"Graph({self.name!r}: {counts})"
 
     @property
     def num_nodes(self) -> int:

@@ -34,7 +34,7 @@ def open_graph(
     if str(name_or_path) in DATASETS:
         return load_dataset(str(name_or_path), data_root)
     if not path.exists() and not path.suffix and len(path.parts) == 1:
-        raise unknown("dataset", str(name_or_path), DATASETS)
+        raise unknown("dataset (and no folder is called so)", str(name_or_path), DATASETS)
     suffix = path.suffix.lower()
     if path.is_dir() or suffix in (".csv", ".tsv", ".parquet"):
         from graphkin.tables import find_tables

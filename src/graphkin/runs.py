@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from graphkin.datasets import DATASETS, DEFAULT
 from graphkin.errors import InputError, OutputError
 from graphkin.evaluation import Scores, evaluate, own_accuracy
 from graphkin.evaluation import baselines as baseline_rows
@@ -158,9 +159,27 @@ def read_embeddings(path: Path, ids: np.ndarray | None = None) -> np.ndarray:
 
         return read_embedding_table(path, ids)
     try:
-        return np.asarray(np.load(path, allow_pickle=False))
+        rows = np.asarray(np.load(path, allow_pickle=False))
     except (ValueError, OSError, EOFError) as error:
         raise OutputError(f"{path} is not a readable .npy file of numbers: {error}") from error
+    beside = path.with_suffix(".ids.csv")
+    if ids is None or not beside.is_file():
+        return rows
+    from graphkin.tables import in_order, read_ids
+
+    return in_order(path, rows, read_ids(beside), ids)
+
+
+def graph_of_run(embeddings: Path) -> str:
+    """The dataset that the run file beside the embeddings names; the bundled Cora if there is no run file."""
+    path = embeddings.parent / "run.json"
+    try:
+        name = json.loads(path.read_text(encoding="utf-8"))["graph"]["name"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return DEFAULT
+    if name not in DATASETS:
+        raise OutputError(f"say which graph to score against: {embeddings} was made from {name!r}, which is no dataset's name.")
+    return str(name)
 
 
 def _quoted(name: object) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from graphkin.graphs import Graph
 
 SUFFIXES = (".csv", ".tsv", ".parquet")
 SOURCE, TARGET, WEIGHT, ID = "source", "target", "weight", "id"
+ALIASES = {"from": SOURCE, "to": TARGET, "src": SOURCE, "dst": TARGET}
 
 
 def graph_from_tables(
@@ -43,7 +45,9 @@ def graph_from_tables(
 def _graph(
     edge_path: Path, node_path: Path | None, label: str, ignore: Sequence[str], features: str | None, name: str | None
 ) -> Graph:
-    edge_table = read_table(edge_path, text=(SOURCE, TARGET))
+    edge_table = read_table(edge_path, text=(SOURCE, TARGET, *ALIASES))
+    if not {SOURCE, TARGET} & set(edge_table.column_names):
+        edge_table = edge_table.rename_columns([ALIASES.get(column, column) for column in edge_table.column_names])
     _need_columns(edge_path, edge_table, (SOURCE, TARGET))
     ends = [_column(edge_table, end) for end in (SOURCE, TARGET)]
     for end, column in zip((SOURCE, TARGET), ends, strict=True):
@@ -53,6 +57,7 @@ def _graph(
     y: np.ndarray | None = None
     x: np.ndarray | None = None
     class_names: tuple[str, ...] = ()
+    feature_names: tuple[str, ...] = ()
     if node_path is None:
         ids = pc.unique(pa.chunked_array([*ends[0].chunks, *_as_type(ends[1], ends[0].type).chunks], ends[0].type))
     else:
@@ -62,11 +67,11 @@ def _graph(
             raise GraphError(f"the graph has no nodes: {node_path} has no rows.")
         ids = _checked_ids(node_path, _column(node_table, ID))
         y, class_names = _classes(node_table, label)
-        x = _features(node_path, node_table, [ID, label, *ignore], features is None)
+        x, feature_names = _features(node_path, node_table, [ID, label, *ignore], features is None)
     if len(ids) == 0:
         raise GraphError(f"the graph has no nodes: {edge_path} has no rows.")
     index = np.stack([_positions(edge_path, end, column, ids) for end, column in zip((SOURCE, TARGET), ends, strict=True)])
-    return Graph.from_arrays(
+    built = Graph.from_arrays(
         x,
         index,
         y,
@@ -77,6 +82,7 @@ def _graph(
         name=name or edge_path.stem,
         class_names=class_names,
     )
+    return replace(built, feature_names=feature_names)
 
 
 def find_tables(folder: Path) -> tuple[Path, Path | None]:
@@ -116,8 +122,9 @@ def graph_from_networkx(
         raise GraphError(f"{name}: the attributes of nodes and edges must be of one type each: {_first_line(error)}") from error
     table = pa.table(columns) if columns else pa.table({"": pa.nulls(len(nodes))}).drop([""])
     y, class_names = _classes(table, label)
-    return Graph.from_arrays(
-        _features(where, table, [label, *ignore], features is None),
+    x, feature_names = _features(where, table, [label, *ignore], features is None)
+    built = Graph.from_arrays(
+        x,
         index,
         y,
         edge_weight=weight,
@@ -127,6 +134,7 @@ def graph_from_networkx(
         name=name,
         class_names=class_names,
     )
+    return replace(built, feature_names=feature_names)
 
 
 def read_table(path: Path, text: Sequence[str] = ()) -> pa.Table:
@@ -176,6 +184,21 @@ def _id_array(names: np.ndarray) -> pa.Array:
     return pa.array(names) if names.dtype.kind in "iu" else pa.array([str(name) for name in names], pa.string())
 
 
+def read_ids(path: Path) -> pa.Array:
+    table = read_table(path, text=(ID,))
+    _need_columns(path, table, (ID,))
+    return _checked_ids(path, _column(table, ID)).cast(pa.string())
+
+
+def in_order(path: Path, rows: np.ndarray, written: pa.Array, ids: np.ndarray) -> np.ndarray:
+    """``rows``, which belong to the ids ``written``, in the order of ``ids``."""
+    order = pc.index_in(pa.array([str(name) for name in ids], pa.string()), value_set=written)
+    if order.null_count or len(written) != len(ids) or len(rows) != len(ids):
+        raise GraphError(f"{path} must have one row for each of the graph's {len(ids)} nodes, found other ids.")
+    ordered: np.ndarray = rows[order.to_numpy()]
+    return ordered
+
+
 def read_embedding_table(path: Path, ids: np.ndarray | None) -> np.ndarray:
     """What :func:`write_table` wrote, in the order of ``ids``."""
     table = read_table(path, text=(ID,))
@@ -185,19 +208,15 @@ def read_embedding_table(path: Path, ids: np.ndarray | None) -> np.ndarray:
     rows = np.stack([_feature(path, name, _column(table, name)) for name in names], axis=1)
     if ids is None or ID not in table.column_names:
         return rows
-    written = _checked_ids(path, _column(table, ID)).cast(pa.string())
-    order = pc.index_in(pa.array([str(name) for name in ids], pa.string()), value_set=written)
-    if order.null_count or len(written) != len(ids):
-        raise GraphError(f"{path} must have one row for each of the graph's {len(ids)} nodes, found other ids.")
-    ordered: np.ndarray = rows[order.to_numpy()]
-    return ordered
+    return in_order(path, rows, _checked_ids(path, _column(table, ID)).cast(pa.string()), ids)
 
 
 def _need_columns(path: Path, table: pa.Table, wanted: Sequence[str]) -> None:
     missing = [name for name in wanted if name not in table.column_names]
     if missing:
         found = ", ".join(table.column_names[:8]) or "none"
-        raise GraphError(f"{path} must have the column{'s' * (len(wanted) > 1)} {' and '.join(wanted)}, found: {found}.")
+        columns = f"column{'s' * (len(wanted) > 1)} {' and '.join(wanted)}"
+        raise GraphError(f"{path} must have the {columns} in its first line, found: {found}.")
 
 
 def _column(table: pa.Table, name: str) -> pa.ChunkedArray:
@@ -268,7 +287,7 @@ def _classes(table: pa.Table, label: str) -> tuple[np.ndarray | None, tuple[str,
     return pc.fill_null(codes, -1).to_numpy().astype(np.int64), tuple(str(value) for value in values)
 
 
-def _features(path: Path, table: pa.Table, excluded: Sequence[str], needed: bool) -> np.ndarray | None:
+def _features(path: Path, table: pa.Table, excluded: Sequence[str], needed: bool) -> tuple[np.ndarray | None, tuple[str, ...]]:
     left_out = {name.strip().lower() for name in excluded}
     names = [name for name in table.column_names if name not in left_out]
     numeric: list[str] = []
@@ -282,8 +301,8 @@ def _features(path: Path, table: pa.Table, excluded: Sequence[str], needed: bool
             f"leave them out (--ignore {text[0]}), or name the class (--label {text[0]})."
         )
     if not numeric or not needed:
-        return None
-    return np.stack([_feature(path, name, _column(table, name)) for name in numeric], axis=1)
+        return None, ()
+    return np.stack([_feature(path, name, _column(table, name)) for name in numeric], axis=1), tuple(numeric)
 
 
 def _feature(path: Path, name: str, column: pa.ChunkedArray) -> np.ndarray:

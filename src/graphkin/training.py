@@ -69,6 +69,7 @@ def fit(
         num_features=graph.num_features,
         num_classes=graph.num_classes if chosen.needs_labels else 0,
         seed=seed,
+        feature_names=graph.feature_names,
         losses=tuple(curve.losses),
         interrupted=curve.interrupted,
         seconds={"prepare": prepared - start, "train": time.perf_counter() - prepared},
