@@ -13,6 +13,7 @@ from graphkin import EnhancedInfoNCE, InfoNCE, Similarity, objective
 from graphkin.errors import GraphError, SettingError
 from graphkin.methods import Neighbours
 from graphkin.similarity import Stored
+from graphkin.sparse import SparseMatrix
 from graphkin.weights import (
     AllAlike,
     Attraction,
@@ -99,11 +100,12 @@ def test_neighbourhood_is_the_papers(case: Case, tau: float) -> None:
         paper.neighbourhood_anchor(z, i, tau, dict(enumerate(power[i])), dict.fromkeys(range(case.n), 1.0))
         for i in range(case.n)
     )
-    linked = Neighbours(hops=2).on(case.graph(), None, counterpart=False)
-    assert isinstance(linked, Linked)
-    linked = Linked(linked.matrix.to(dtype=F64))
+    shipped = Neighbours(hops=2).on(case.graph(), None, counterpart=False)
+    assert isinstance(shipped, Linked)
+    torch.testing.assert_close(shipped.matrix.to_dense().double(), torch.tensor(power, dtype=F64), rtol=1e-5, atol=1e-6)
+    linked = Linked(SparseMatrix.from_dense(torch.tensor(power, dtype=F64)))
     weights = NodeWeights(linked, AllAlike(F64), case.n).block()
-    assert float(objective.neighbourhood(case.u, weights, tau)) == pytest.approx(expected / case.n, rel=1e-5)
+    assert float(objective.neighbourhood(case.u, weights, tau)) == pytest.approx(expected / case.n, abs=1e-10)
 
 
 @given(cases, taus, taus, taus)
