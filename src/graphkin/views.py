@@ -71,7 +71,8 @@ class ViewPlan:
     """Draws views of one graph.
 
     The edges and self loops of the graph are laid out once as compressed rows, a row for each target, with the place of
-    every edge's reverse, so that a view and its transpose take a mask and a cumulative sum, and no sorting.
+    every edge's reverse. In a view all of them keep their places, and those that are removed have the value zero: drawing a
+    view then never asks a GPU how many edges are left, and every view of a graph has the same shape.
     """
 
     def __init__(self, graph: Graph, drop_edges: list[Tensor], drop_features: list[Tensor]) -> None:
@@ -90,29 +91,24 @@ class ViewPlan:
         self.weight = None if weight is None else torch.cat([weight, torch.ones_like(never)])[order]
 
     def draw(self, view: int, generator: torch.Generator) -> View:
-        keep = torch.bernoulli(self.keep_edges[view], generator=generator).bool()
+        keep = torch.bernoulli(self.keep_edges[view], generator=generator)
         mask = torch.bernoulli(1 - self.drop_features[view], generator=generator)
         return View(self._normalised(keep), mask)
 
     def _normalised(self, keep: Tensor) -> SparseMatrix:
         """An edge may remain in one direction only: rows are the nodes that receive, and degrees count what they receive."""
         if self.weight is None:
-            kept_before = torch.cat([keep.new_zeros(1, dtype=torch.long), keep.cumsum(0)])
+            kept_before = torch.nn.functional.pad(keep.to(torch.int64).cumsum(0), (1, 0))
             degree = kept_before[self.rowptr].diff().to(torch.float32)
         else:
-            degree = torch.zeros_like(self.weight[: self.num_nodes]).index_add_(0, self.row[keep], self.weight[keep])
+            keep = keep * self.weight
+            degree = torch.zeros_like(keep[: self.num_nodes]).index_add_(0, self.row, keep)
         scale = degree.rsqrt()
-        transposed = self._compressed(keep[self.reverse], scale)
-        return SparseMatrix(self._compressed(keep, scale).csr, transposed.csr)
+        value = keep * scale[self.row] * scale[self.col]
+        return SparseMatrix(self._compressed(value).csr, self._compressed(value[self.reverse]).csr)
 
-    def _compressed(self, keep: Tensor, scale: Tensor) -> SparseMatrix:
-        """The kept edges, weighted and scaled; an edge and its reverse have the same weight."""
-        kept_before = torch.cat([keep.new_zeros(1, dtype=torch.long), keep.cumsum(0)])
-        row, col = self.row[keep], self.col[keep]
-        value = scale[row] * scale[col]
-        if self.weight is not None:
-            value = value * self.weight[keep]
-        return SparseMatrix.from_parts(kept_before[self.rowptr], col, value, (self.num_nodes, self.num_nodes))
+    def _compressed(self, value: Tensor) -> SparseMatrix:
+        return SparseMatrix.from_parts(self.rowptr, self.col, value, (self.num_nodes, self.num_nodes))
 
 
 def whole_graph(graph: Graph) -> View:
