@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 import torch
+
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"  # before the kernels are imported: Triton then runs them on the CPU
 from hypothesis import settings
 
 from graphkin import Graph, bundled_cora

@@ -12,7 +12,7 @@ from graphkin.presets import method_named
 from graphkin.readers import open_graph
 from graphkin.similarity import Similarity
 from graphkin.splits import Split
-from graphkin.training import fit
+from graphkin.training import fit, fit_repeats
 
 __version__ = "0.1.0"
 
@@ -32,6 +32,7 @@ __all__ = [
     "bundled_cora",
     "evaluate",
     "fit",
+    "fit_repeats",
     "load",
     "method_named",
     "open_graph",

@@ -40,6 +40,8 @@ class Fitted:
     losses: tuple[float, ...] = ()
     interrupted: bool = False
     seconds: dict[str, float] = field(default_factory=dict)
+    kernel: str | None = None
+    """the implementation of the contrast that training used (docs/performance.md)"""
 
     @torch.no_grad()
     def embed(self, data: Graph | Data) -> Tensor:
@@ -72,6 +74,7 @@ class Fitted:
             "losses": self.losses,
             "interrupted": self.interrupted,
             "seconds": self.seconds,
+            "kernel": self.kernel,
         }
         metadata = {"format": FORMAT, "format_version": str(FORMAT_VERSION), "graphkin": json.dumps(header)}
         write_whole(path, lambda file: save_file(self.modules.state_dict(), file, metadata))

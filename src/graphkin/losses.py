@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from graphkin.errors import GraphError, check_choice, check_range, check_whole
-from graphkin.kernels import two_view_loss
+from graphkin.kernels import IMPLEMENTATIONS, choose, two_view_loss
+from graphkin.kernels.precision import PRECISIONS
 from graphkin.methods import Attract, Repel
 from graphkin.objective import POOLINGS
 from graphkin.randomness import generator
@@ -22,6 +23,9 @@ class TwoViewLoss(nn.Module):
 
     ``anchors``, ``positives`` and ``negatives`` are numbers of nodes to draw in each call (None: all nodes): the anchors, V_M
     and V_N. They are drawn from a generator of the module's own, seeded with ``seed``.
+
+    ``implementation`` and ``precision`` are those of :func:`graphkin.kernels.two_view_loss`; ``kernel`` tells after a call
+    which implementation was taken.
     """
 
     def __init__(
@@ -34,15 +38,21 @@ class TwoViewLoss(nn.Module):
         positives: int | None = None,
         negatives: int | None = None,
         seed: int = 0,
+        implementation: str = "auto",
+        precision: str = "float32",
     ) -> None:
         super().__init__()
         check_range("tau", tau, above=0)
+        check_choice("implementation", implementation, IMPLEMENTATIONS)
+        check_choice("precision", precision, PRECISIONS)
         check_choice("pooling", pooling, POOLINGS)
         for name, size in (("anchors", anchors), ("positives", positives), ("negatives", negatives)):
             if size is not None:
                 check_whole(name, size, at_least=1)
         self.weights, self.tau, self.pooling = weights, tau, pooling
         self.anchors, self.positives, self.negatives = anchors, positives, negatives
+        self.implementation, self.precision = implementation, precision
+        self.kernel: str | None = None
         self.generator = generator(seed, "sampling", weights.device)
         self.dtype = weights.block(weights.all_nodes()[:1]).own.dtype
 
@@ -66,7 +76,9 @@ class TwoViewLoss(nn.Module):
             candidates = Candidates.draw(nodes, self.positives, self.negatives, self.generator)
         with torch.autocast(u.device.type, enabled=False):
             u, v = (F.normalize(rows.to(self.dtype), dim=1) for rows in (u, v))
-            return two_view_loss(u, v, self.weights, self.tau, self.pooling, anchors, candidates)
+            sets = (self.pooling, anchors, candidates)
+            self.kernel = choose(u, self.weights, self.tau, *sets, self.implementation)
+            return two_view_loss(u, v, self.weights, self.tau, *sets, self.kernel, self.precision)
 
 
 class EnhancedInfoNCE(TwoViewLoss):

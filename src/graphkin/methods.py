@@ -9,6 +9,7 @@ from typing import Any
 from graphkin.encoders import GCN, MLP
 from graphkin.errors import SettingError, check_choice, check_range, check_whole, unknown
 from graphkin.graphs import Graph
+from graphkin.kernels.precision import PRECISIONS
 from graphkin.objective import POOLINGS
 from graphkin.similarity import NodeSimilarity, Similarity, normalised_adjacency
 from graphkin.sparse import SparseMatrix
@@ -118,6 +119,7 @@ class Optimiser:
     """Adam, for a number of epochs.
 
     ``anchors`` nodes are drawn as anchors in each epoch, and ``positives`` and ``negatives`` nodes as V_M and V_N (None: all).
+    ``precision`` is that of the products of embeddings: "float32", "tf32" or "bf16".
     """
 
     learning_rate: float = 1e-3
@@ -126,8 +128,10 @@ class Optimiser:
     anchors: int | None = None
     positives_sampled: int | None = None
     negatives_sampled: int | None = None
+    precision: str = "float32"
 
     def __post_init__(self) -> None:
+        check_choice("precision", self.precision, PRECISIONS)
         check_range("learning_rate", self.learning_rate, above=0, at_most=1e6)
         check_range("weight_decay", self.weight_decay, at_least=0, at_most=1e6)
         check_whole("epochs", self.epochs, at_least=1)
@@ -217,7 +221,7 @@ class Method:
         return replace(self, **changes)
 
 
-TWO_VIEWS_ONLY = ("anchors", "positives_sampled", "negatives_sampled", "pooling", "projector")
+TWO_VIEWS_ONLY = ("anchors", "positives_sampled", "negatives_sampled", "precision", "pooling", "projector")
 COMPONENTS = ("encoder", "views", "positives", "negatives", "similarity", "supervision", "optimiser")
 
 GRACE = Method("grace", GCN(), TwoViews(), OwnCounterpart(), Uniform())

@@ -33,10 +33,16 @@ class NodeSimilarity(ABC):
 
     num_nodes: int
     device: torch.device
+    symmetric: bool = True
+    """sim(i, j) = sim(j, i), up to rounding"""
 
     @abstractmethod
     def block(self, rows: Tensor, columns: Tensor | None = None) -> Tensor:
         """sim(i, j) for i in ``rows`` and j in ``columns`` (all nodes if None): [rows, columns]."""
+
+    def strip(self, first: int, last: int, out: Tensor, columns: Tensor | None = None, factor: float = 1.0) -> None:
+        """Write ``factor`` times the block of the nodes from ``first`` up to ``last`` to ``out``."""
+        torch.mul(self.block(torch.arange(first, last, device=self.device), columns), factor, out=out)
 
     def own(self, rows: Tensor) -> Tensor:
         """sim(i, i) for i in ``rows``."""
@@ -49,9 +55,14 @@ class NodeSimilarity(ABC):
     def row_blocks(self) -> Iterator[Tensor]:
         yield from torch.arange(self.num_nodes, device=self.device).split(BLOCK)
 
-    def stored(self) -> Stored:
-        """The same similarity as one N×N matrix, for graphs where that fits."""
-        return Stored(torch.cat([self.block(rows) for rows in self.row_blocks()]))
+    def stored(self, dtype: torch.dtype | None = None) -> Stored:
+        """The same similarity as one N×N matrix, for graphs where that fits; ``torch.bfloat16`` halves the matrix."""
+        rows = next(self.row_blocks())
+        like = self.block(rows[:1])
+        matrix = aligned_empty(self.num_nodes, self.num_nodes, dtype or like.dtype, self.device)
+        for rows in self.row_blocks():
+            matrix[rows] = self.block(rows).to(matrix.dtype)
+        return Stored(matrix, self.symmetric)
 
 
 class PageRank(NodeSimilarity):
@@ -146,6 +157,15 @@ class FeatureCosine(NodeSimilarity):
         others = self.unit if columns is None else self.unit[columns]
         return (self.unit[rows] @ others.T).clamp(min=0)
 
+    def strip(self, first: int, last: int, out: Tensor, columns: Tensor | None = None, factor: float = 1.0) -> None:
+        if isinstance(self.unit, SparseMatrix):
+            super().strip(first, last, out, columns, factor)
+        else:
+            others = self.unit if columns is None else self.unit[columns]
+            torch.mm(self.unit[first:last] * factor, others.T, out=out)
+            if not self.non_negative:
+                out.clamp_(min=0)
+
     def total(self) -> float:
         r""":math:`\sum_{ij} \cos(x_i, x_j) = \|\sum_i x_i / \|x_i\|\|^2` when nothing had to be clipped."""
         if not self.non_negative:
@@ -160,6 +180,7 @@ class Blend(NodeSimilarity):
 
     def __init__(self, structure: NodeSimilarity, features: NodeSimilarity, beta: float) -> None:
         check_range("beta", beta, at_least=0, at_most=1)
+        self.symmetric = structure.symmetric and features.symmetric
         self.structure, self.features, self.beta = structure, features, beta
         self.num_nodes, self.device = structure.num_nodes, structure.device
         feature_total = features.total()
@@ -173,26 +194,44 @@ class Blend(NodeSimilarity):
         content = self.features.block(rows, columns).mul_(self.beta * self.gamma)
         return content if self.beta == 1 else content.add_(self.structure.block(rows, columns), alpha=1 - self.beta)
 
+    def strip(self, first: int, last: int, out: Tensor, columns: Tensor | None = None, factor: float = 1.0) -> None:
+        self.features.strip(first, last, out, columns, factor * self.beta * self.gamma)
+        if self.beta == 1:
+            return
+        share = factor * (1 - self.beta)
+        if columns is None and isinstance(self.structure, Stored) and isinstance(self.structure.matrix, SparseMatrix):
+            self.structure.matrix.add_rows(out, first, last, share)
+        else:
+            out.add_(self.structure.block(torch.arange(first, last, device=self.device), columns), alpha=share)
+
 
 class Stored(NodeSimilarity):
     """A similarity that is kept as a matrix: a user's own, or one computed before."""
 
-    def __init__(self, matrix: Tensor | SparseMatrix) -> None:
+    def __init__(self, matrix: Tensor | SparseMatrix, symmetric: bool | None = None) -> None:
         if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
             raise SettingError(f"a similarity matrix must be square, found shape {tuple(matrix.shape)}.")
         values = matrix.values if isinstance(matrix, SparseMatrix) else matrix
         if not torch.isfinite(values).all():
             raise SettingError("a similarity matrix must be finite, found NaN or infinite entries.")
-        clipped = values.clamp(min=0)
-        self.matrix = matrix.with_values(clipped) if isinstance(matrix, SparseMatrix) else clipped
+        if values.numel() and values.min() < 0:
+            matrix = matrix.with_values(values.clamp(min=0)) if isinstance(matrix, SparseMatrix) else matrix.clamp(min=0)
+        self.matrix = matrix
         self.num_nodes, self.device = matrix.shape[0], matrix.device
+        self.symmetric = _is_symmetric(matrix) if symmetric is None else symmetric
 
     def block(self, rows: Tensor, columns: Tensor | None = None) -> Tensor:
         block = self.matrix.rows(rows) if isinstance(self.matrix, SparseMatrix) else self.matrix[rows]
-        return block if columns is None else block[:, columns]
+        block = block if columns is None else block[:, columns]
+        return block.float() if block.dtype == torch.bfloat16 else block
 
-    def stored(self) -> Stored:
-        return Stored(self.matrix.to_dense()) if isinstance(self.matrix, SparseMatrix) else self
+    def stored(self, dtype: torch.dtype | None = None) -> Stored:
+        dense = self.matrix.to_dense() if isinstance(self.matrix, SparseMatrix) else self.matrix
+        dtype = dtype or dense.dtype
+        if dense is self.matrix and dtype == dense.dtype and is_aligned(dense):
+            return self
+        matrix = aligned_empty(self.num_nodes, self.num_nodes, dtype, self.device)
+        return Stored(matrix.copy_(dense), self.symmetric)
 
 
 class Computed(NodeSimilarity):
@@ -200,6 +239,7 @@ class Computed(NodeSimilarity):
 
     def __init__(self, rows_of: Callable[[Tensor], Tensor], num_nodes: int, device: torch.device | str = "cpu") -> None:
         self.rows_of, self.num_nodes, self.device = rows_of, num_nodes, torch.device(device)
+        self.symmetric = False
 
     def block(self, rows: Tensor, columns: Tensor | None = None) -> Tensor:
         block = torch.as_tensor(self.rows_of(rows.cpu())).to(self.device)
@@ -305,6 +345,30 @@ def normalised_adjacency(
     rowptr = torch.searchsorted(row, torch.arange(num_nodes + 1, device=row.device))
     matrix = SparseMatrix.from_parts(rowptr, col, scale[row] * weight * scale[col], (num_nodes, num_nodes))
     return SparseMatrix(matrix.csr, transposed=matrix.csr)
+
+
+def aligned_empty(rows: int, columns: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """An empty matrix whose rows begin at multiples of 16 bytes, as a GPU's copy engine asks for."""
+    return torch.empty(rows, -(-columns // 16) * 16, dtype=dtype, device=device)[:, :columns]
+
+
+def is_aligned(matrix: Tensor) -> bool:
+    step, inner = matrix.stride()
+    return inner == 1 and step * matrix.element_size() % 16 == 0 and matrix.data_ptr() % 16 == 0
+
+
+def _is_symmetric(matrix: Tensor | SparseMatrix) -> bool:
+    """Up to the rounding of float32."""
+    if isinstance(matrix, SparseMatrix):
+        one, other = matrix.csr, matrix.T.csr
+        same_places = torch.equal(one.crow_indices(), other.crow_indices()) and torch.equal(
+            one.col_indices(), other.col_indices()
+        )
+        return same_places and torch.allclose(one.values(), other.values(), rtol=1e-5, atol=0)
+    return all(
+        torch.allclose(matrix[rows], matrix[:, rows].T, rtol=1e-5, atol=1e-8)
+        for rows in (slice(first, first + BLOCK) for first in range(0, len(matrix), BLOCK))
+    )
 
 
 def _inverse(values: Tensor) -> Tensor:

@@ -22,6 +22,8 @@ class SparseMatrix:
     def __init__(self, csr: Tensor, transposed: Tensor | None = None) -> None:
         self.csr = csr
         self._transposed = transposed
+        self._row_starts: list[int] | None = None
+        self._row_of_value: Tensor | None = None
 
     @classmethod
     def from_parts(cls, rowptr: Tensor, col: Tensor, value: Tensor, shape: tuple[int, int]) -> SparseMatrix:
@@ -102,6 +104,19 @@ class SparseMatrix:
         block = self.values.new_zeros(index.numel(), self.shape[1])
         block[target, self.columns[source]] = self.values[source]
         return block
+
+    def add_rows(self, block: Tensor, first: int, last: int, factor: float) -> None:
+        """Add ``factor`` times the rows from ``first`` up to ``last`` to a dense block of them, in place.
+
+        The first call reads the row pointers; no later one waits for the device.
+        """
+        if self._row_starts is None:
+            self._row_starts, self._row_of_value = self.csr.crow_indices().tolist(), self.row_of_value
+        stored = slice(self._row_starts[first], self._row_starts[last])
+        assert self._row_of_value is not None
+        places = (self._row_of_value[stored] - first) * block.stride(0) + self.columns[stored]
+        flat = block.as_strided((len(block) * block.stride(0),), (1,))
+        flat.index_add_(0, places, self.values[stored], alpha=factor)
 
     def __matmul__(self, dense: Tensor) -> Tensor:
         product: Tensor = _Product.apply(dense, self)  # type: ignore[no-untyped-call]

@@ -9,21 +9,32 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from graphkin.arrays import Features
 from graphkin.fitted import modules_for, prepared_features
 from graphkin.graphs import Graph
+from graphkin.kernels import one_view_loss
 from graphkin.losses import TwoViewLoss
 from graphkin.methods import Method
-from graphkin.objective import neighbourhood
 from graphkin.randomness import generator
 from graphkin.similarity import NodeSimilarity
-from graphkin.weights import Candidates, NodeWeights
+from graphkin.sparse import SparseMatrix
+from graphkin.weights import NodeWeights
 
 STORE_BELOW_BYTES = 4 * 2**30
 """Similarity and weights are kept as N×N matrices while they fit in this; beyond, blocks are computed when needed."""
+STORE_BELOW_SHARE = 0.25
+"""The same for a GPU, as a share of its memory."""
+DENSE_ABOVE = 0.03
+"""A GPU multiplies features faster as a dense matrix where more of them than this are not zero."""
 
 
 class Task(Protocol):
     modules: nn.ModuleDict
+
+    @property
+    def kernel(self) -> str | None:
+        """The implementation of the contrast that was taken, once a step was made."""
+        ...
 
     def loss(self) -> Tensor: ...
     def after_epoch(self) -> None: ...
@@ -31,10 +42,13 @@ class Task(Protocol):
         """The trained modules."""
         ...
 
+    @property
+    def generators(self) -> list[torch.Generator] | None:
+        """All sources of randomness of a step that can be recorded once and replayed; None where it cannot."""
+        ...
 
-def task_for(graph: Graph, method: Method, seed: int, device: torch.device, similarity: NodeSimilarity | None = None) -> Task:
-    """``similarity`` takes the place of the one that the method's settings describe."""
-    weights = weights_for(graph, method, similarity)
+
+def task_for(graph: Graph, method: Method, weights: NodeWeights, seed: int, device: torch.device) -> Task:
     build = TwoViewTask if method.views is not None else SupervisedTask
     return build(graph, method, weights, seed, device)
 
@@ -45,7 +59,7 @@ class TwoViewTask:
     def __init__(self, graph: Graph, method: Method, weights: NodeWeights, seed: int, device: torch.device) -> None:
         assert method.views is not None
         self.modules = modules_for(method, graph.num_features, 0, seed).to(device)
-        self.x = prepared_features(method, graph.x)
+        self.x = _as_fast(prepared_features(method, graph.x))
         self.plan = method.views.plan(graph)
         settings = method.optimiser
         self.contrast = TwoViewLoss(
@@ -56,6 +70,7 @@ class TwoViewTask:
             positives=settings.positives_sampled,
             negatives=settings.negatives_sampled,
             seed=seed,
+            precision=settings.precision,
         )
         self.view_generator = generator(seed, "views", device)
         self.noise_generator = generator(seed, "noise", device)
@@ -74,6 +89,15 @@ class TwoViewTask:
 
     def finish(self) -> nn.ModuleDict:
         return self.modules
+
+    @property
+    def kernel(self) -> str | None:
+        return self.contrast.kernel
+
+    @property
+    def generators(self) -> list[torch.Generator] | None:
+        sampled = (self.contrast.anchors, self.contrast.positives, self.contrast.negatives) != (None, None, None)
+        return None if sampled or self.contrast.kernel != "fused" else [self.view_generator, self.noise_generator]
 
 
 class SupervisedTask:
@@ -96,17 +120,16 @@ class SupervisedTask:
         self.weights = weights
         self.batch_generator = generator(seed, "batches", device)
         self.noise_generator = generator(seed, "noise", device)
-        self.best_accuracy = -1.0
+        self.best_accuracy = torch.tensor(-1.0, device=device)
         self.best_state = copy.deepcopy(self.modules.state_dict())
 
     def loss(self) -> Tensor:
         assert self.method.supervision is not None
         nodes = self._batch()
         z = self.modules["encoder"](self.dense_x[nodes], self.noise_generator)
-        labelled = torch.isin(nodes, self.train_nodes)
-        cross_entropy = F.cross_entropy(self.modules["classifier"](z[labelled]), self.y[nodes[labelled]])
-        weights = self.weights.block(nodes, Candidates(nodes))
-        contrast = neighbourhood(F.normalize(z, dim=1), weights, self.method.tau)
+        labelled = torch.searchsorted(nodes, self.train_nodes)
+        cross_entropy = F.cross_entropy(self.modules["classifier"](z[labelled]), self.y[self.train_nodes])
+        contrast = one_view_loss(F.normalize(z, dim=1), self.weights, nodes, self.method.tau)
         return cross_entropy + self.method.supervision.contrast_weight * contrast
 
     def _batch(self) -> Tensor:
@@ -120,28 +143,47 @@ class SupervisedTask:
     def after_epoch(self) -> None:
         self.modules.eval()
         logits = self.modules["classifier"](self.modules["encoder"](self.dense_x[self.val_nodes]))
-        accuracy = float((logits.argmax(dim=1) == self.y[self.val_nodes]).float().mean())
-        if accuracy > self.best_accuracy:
-            self.best_accuracy = accuracy
-            self.best_state = copy.deepcopy(self.modules.state_dict())
+        accuracy = (logits.argmax(dim=1) == self.y[self.val_nodes]).float().mean()
+        better = accuracy > self.best_accuracy
+        self.best_accuracy = torch.where(better, accuracy, self.best_accuracy)
+        for name, value in self.modules.state_dict().items():
+            self.best_state[name].copy_(torch.where(better, value, self.best_state[name]))
 
     def finish(self) -> nn.ModuleDict:
         self.modules.load_state_dict(self.best_state)
         return self.modules
 
+    @property
+    def kernel(self) -> str | None:
+        return "symmetric"
+
+    @property
+    def generators(self) -> list[torch.Generator] | None:
+        return None
+
 
 def weights_for(graph: Graph, method: Method, similarity: NodeSimilarity | None = None) -> NodeWeights:
-    """The weights of a graph under a method, kept as matrices where that fits."""
+    """The weights of a graph under a method, kept as matrices where that fits: as similarity for the fused kernels, else whole.
+
+    ``similarity`` takes the place of the one that the method's settings describe.
+    """
     two_views = method.views is not None
-    fits = 3 * 4 * graph.num_nodes**2 <= STORE_BELOW_BYTES
+    device = graph.edge_index.device
+    room = STORE_BELOW_SHARE * torch.cuda.mem_get_info(device)[1] if device.type == "cuda" else STORE_BELOW_BYTES
+    fits = 3 * 4 * graph.num_nodes**2 <= room
     if similarity is None and method.similarity is not None:
         similarity = method.similarity.on(graph)
     if similarity is not None and fits:
         similarity = similarity.stored()
     weights = NodeWeights(
-        method.positives.on(graph, similarity, two_views),
-        method.negatives.on(graph, similarity),
-        graph.num_nodes,
-        graph.edge_index.device,
+        method.positives.on(graph, similarity, two_views), method.negatives.on(graph, similarity), graph.num_nodes, device
     )
-    return weights.stored() if fits and two_views else weights
+    by_function = device.type == "cuda" and method.pooling == "sum" and weights.functions is not None
+    return weights.stored() if fits and two_views and not by_function else weights
+
+
+def _as_fast(x: Features) -> Features:
+    if isinstance(x, SparseMatrix) and x.device.type == "cuda":
+        dense_enough = x.values.numel() > DENSE_ABOVE * x.shape[0] * x.shape[1]
+        return x.to_dense() if dense_enough else x
+    return x

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import itertools
-import math
-import signal
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 from torch_geometric.data import Data
 
 from graphkin.arrays import smallest_entry
-from graphkin.errors import DivergedError, GraphError, InputError, SettingError
+from graphkin.errors import GraphError, SettingError
 from graphkin.fitted import Fitted
 from graphkin.graphs import Graph, as_graph
+from graphkin.kernels.precision import products_in
+from graphkin.loop import train
 from graphkin.methods import Method
 from graphkin.presets import method_named, presets
-from graphkin.progress import progress as show_progress
 from graphkin.similarity import NodeSimilarity, as_similarity
-from graphkin.tasks import Task, task_for
+from graphkin.tasks import task_for, weights_for
+
+SMALL_GRAPH = 8192
+"""Up to this many nodes one repeat does not fill a GPU."""
+TOGETHER = 8
+"""repeats of a small graph that a GPU trains at a time"""
 
 
 def fit(
@@ -53,27 +54,68 @@ def fit(
 
     Ctrl-C ends training after the current epoch and keeps what was learned.
     """
+    options = {"preset": preset, "device": device, "progress": progress, "similarity": similarity}
+    return fit_repeats(data, method, [seed], **options, **settings)[0]
+
+
+def fit_repeats(
+    data: Graph | Data,
+    method: str | Method = "grace+",
+    seeds: Iterable[int] = range(10),
+    *,
+    preset: str | None = None,
+    device: str = "auto",
+    progress: str = "auto",
+    similarity: Any = None,
+    **settings: Any,
+) -> list[Fitted]:
+    """:func:`fit` with each of ``seeds``, for less than as many calls: similarity and weights are computed once, and a GPU
+    trains several repeats of a small graph at a time.
+
+    After Ctrl-C the repeats that had begun are returned.
+    """
     graph = as_graph(data)
     chosen = resolve(method, graph, preset).configure(**settings)
     check_usable(graph, chosen, own_similarity=similarity is not None)
+    seeds = list(seeds)
+    if not seeds:
+        raise SettingError("seeds must name at least one seed, found none.")
     if chosen.feature_scale == "auto":
         chosen = chosen.configure(feature_scale="rows" if smallest_entry(graph.x) >= 0 else "none")
     where = device_named(device)
     start = time.perf_counter()
-    task = task_for(graph.to(where), chosen, seed, where, own_similarity(similarity, graph, chosen, where))
-    prepared = time.perf_counter()
-    curve = _train(task, chosen, progress, f"{chosen.name} on {graph.name}")
-    return Fitted(
-        method=chosen,
-        modules=task.finish().cpu(),
-        num_features=graph.num_features,
-        num_classes=graph.num_classes if chosen.needs_labels else 0,
-        seed=seed,
-        feature_names=graph.feature_names,
-        losses=tuple(curve.losses),
-        interrupted=curve.interrupted,
-        seconds={"prepare": prepared - start, "train": time.perf_counter() - prepared},
-    )
+    there = graph.to(where)
+    weights = weights_for(there, chosen, own_similarity(similarity, graph, chosen, where))
+    prepared = time.perf_counter() - start
+    together = TOGETHER if where.type == "cuda" and graph.num_nodes <= SMALL_GRAPH else 1
+    fitted: list[Fitted] = []
+    for group in (seeds[first : first + together] for first in range(0, len(seeds), together)):
+        start = time.perf_counter()
+        tasks = [task_for(there, chosen, weights, seed, where) for seed in group]
+        title = f"{chosen.name} on {graph.name}" + (
+            f", {len(fitted) + len(group)} of {len(seeds)} seeds" if len(seeds) > 1 else ""
+        )
+        with products_in(chosen.optimiser.precision):
+            curves = train(tasks, chosen, where, progress, title)
+        seconds = (time.perf_counter() - start) / len(group)
+        for task, curve, seed in zip(tasks, curves, group, strict=True):
+            fitted.append(
+                Fitted(
+                    method=chosen,
+                    modules=task.finish().cpu(),
+                    num_features=graph.num_features,
+                    num_classes=graph.num_classes if chosen.needs_labels else 0,
+                    seed=seed,
+                    feature_names=graph.feature_names,
+                    losses=tuple(curve.losses),
+                    interrupted=curve.interrupted,
+                    seconds={"prepare": prepared / len(seeds), "train": seconds},
+                    kernel=task.kernel,
+                )
+            )
+        if curves[0].interrupted:
+            break
+    return fitted
 
 
 def resolve(method: str | Method, graph: Graph, preset: str | None = None) -> Method:
@@ -146,62 +188,3 @@ def _check_labels(graph: Graph, method: Method) -> None:
         shared = int((masks[one] & masks[other]).sum())
         if shared:
             raise GraphError(f"{one} and {other} must not share nodes, found {shared} in both.")
-
-
-@dataclass
-class _Curve:
-    losses: list[float] = field(default_factory=list)
-    interrupted: bool = False
-
-
-def _train(task: Task, method: Method, style: str, title: str) -> _Curve:
-    settings = method.optimiser
-    optimiser = torch.optim.Adam(task.modules.parameters(), lr=settings.learning_rate, weight_decay=settings.weight_decay)
-    curve = _Curve()
-    with show_progress(style, title, settings.epochs) as report, _stop_on_interrupt() as stop:
-        for epoch in range(1, settings.epochs + 1):
-            task.modules.train()
-            optimiser.zero_grad(set_to_none=True)
-            loss = task.loss()
-            loss.backward()
-            value = loss.item()
-            if not math.isfinite(value):
-                raise _diverged(epoch, value, method)
-            optimiser.step()
-            task.after_epoch()
-            curve.losses.append(value)
-            report(epoch, value)
-            if stop.is_set():
-                curve.interrupted = epoch < settings.epochs
-                break
-    if not all(torch.isfinite(parameter).all() for parameter in task.modules.parameters()):
-        raise _diverged(len(curve.losses), math.nan, method)
-    return curve
-
-
-def _diverged(epoch: int, value: float, method: Method) -> InputError:
-    suspects = f"learning_rate={method.optimiser.learning_rate}, tau={method.tau}"
-    return DivergedError(
-        f"the loss became {value} in epoch {epoch} of {method.optimiser.epochs}; the likely cause is a setting that is too "
-        f"extreme, first of all the learning rate (found {suspects}): try a smaller learning_rate or a larger tau."
-    )
-
-
-@contextmanager
-def _stop_on_interrupt() -> Iterator[threading.Event]:
-    """The first Ctrl-C sets the event, the second interrupts as usual; signals reach the main thread only."""
-    stop = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield stop
-        return
-    previous = signal.getsignal(signal.SIGINT) or signal.SIG_DFL
-
-    def request_stop(number: int, frame: Any) -> None:
-        stop.set()
-        signal.signal(signal.SIGINT, previous)
-
-    signal.signal(signal.SIGINT, request_stop)
-    try:
-        yield stop
-    finally:
-        signal.signal(signal.SIGINT, previous)

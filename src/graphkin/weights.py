@@ -10,6 +10,7 @@ Everything is a logarithm here: s/τ reaches 10⁴ with settings in use, and flo
 
 from __future__ import annotations
 
+import functools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -20,11 +21,12 @@ import torch
 from torch import Tensor
 
 from graphkin.errors import SettingError
-from graphkin.similarity import BLOCK, NodeSimilarity
+from graphkin.similarity import BLOCK, NodeSimilarity, Stored
 from graphkin.sparse import SparseMatrix
 
 NONE = -math.inf
 """The logarithm of no weight at all."""
+LOG2_E = math.log2(math.e)
 
 
 def log_attraction(similarity: Tensor, tau: Tensor | float) -> Tensor:
@@ -172,6 +174,19 @@ class Attraction(PositiveWeights):
         fallback = members.to(total).log() if self.counterpart else torch.full_like(own, NONE)
         return block, torch.where(empty, fallback, own - log_mean)
 
+    def numbers(self, rows: Tensor, block: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """a and l of :class:`FunctionWeights`, and the own counterpart's weight, from the rows' similarity to all nodes."""
+        tau = _at(self.tau, rows, block)
+        logs = log_attraction(block, tau[:, None])
+        log_mean = logs.logsumexp(dim=1) - math.log(self.similarity.num_nodes)
+        own = logs[torch.arange(rows.numel(), device=rows.device), rows] - log_mean
+        empty = log_mean == NONE
+        level = torch.where(empty, 0, log_mean * LOG2_E)
+        # Where all of s/τ is tiny, T is linear, and a smaller τ with a higher level says the same without overflow.
+        lift = (-60 - level).clamp(min=0)
+        scale = torch.where(empty, 0, LOG2_E / tau * torch.exp2(lift))
+        return scale, level + lift, torch.where(empty, self.similarity.num_nodes, own.exp())
+
 
 @dataclass(frozen=True)
 class Repulsion(NegativeWeights):
@@ -179,6 +194,14 @@ class Repulsion(NegativeWeights):
 
     similarity: NodeSimilarity
     tau: float | Tensor
+
+    def numbers(self, rows: Tensor, block: Tensor) -> tuple[Tensor, Tensor]:
+        """b and m of :class:`FunctionWeights`, from the rows' similarity to all nodes."""
+        tau = _at(self.tau, rows, block)
+        logs = log_repulsion(block, tau[:, None])
+        logs[torch.arange(rows.numel(), device=rows.device), rows] = NONE
+        log_mean = logs.logsumexp(dim=1) - math.log(max(self.similarity.num_nodes - 1, 1))
+        return LOG2_E / tau, torch.where(log_mean == NONE, 0, log_mean * LOG2_E)
 
     def log(self, rows: Tensor, candidates: Candidates) -> Tensor:
         tau = self.tau[rows, None] if isinstance(self.tau, Tensor) else self.tau
@@ -205,6 +228,31 @@ class LinearWeights(NamedTuple):
     """w⁺ of the own counterpart [B]"""
     repel: Tensor | None
     """w⁻ [B, C]; None: one everywhere but for the own pair"""
+
+
+class FunctionWeights(NamedTuple):
+    """Weights over all nodes as functions of a symmetric similarity, by a few numbers a node instead of N×N weights.
+
+    w⁺_ij = f_i (2^{a_i s_ij} − 1) 2^{−l_i} and w⁻_ij = g_i 2^{−b_i s_ij − m_i}. Where all nodes have one temperature and
+    nothing overflows, a and b are the same for all, l and m are 0, and f and g say the rest.
+    """
+
+    similarity: NodeSimilarity | None
+    """None for InfoNCE, which asks for none"""
+    numbers: Tensor
+    """a, l, 2^{−l}, b, m [5, N]"""
+    factors: Tensor
+    """f, g [2, N]"""
+    own: Tensor
+    """w⁺ of the own counterpart [N]"""
+    attract: bool
+    """whether there are positives but the own counterpart"""
+    repel: bool
+    """whether negatives differ in weight"""
+    shared: bool
+    """whether a, b, l, m are the same for all nodes"""
+    largest_unit: float
+    """of f 2^{−l}: by how much a rounding error of 2^{a s} − 1 counts"""
 
 
 @dataclass(frozen=True)
@@ -235,6 +283,42 @@ class NodeWeights:
         uniform = isinstance(self.negative, AllAlike) and candidates.negative is None
         repel = None if uniform else self.negative.log(rows, candidates).exp()
         return LinearWeights(shares, total.exp(), own.exp(), repel)
+
+    @functools.cached_property
+    def functions(self) -> FunctionWeights | None:
+        """The weights as functions of one symmetric similarity, if that is what they are."""
+        attract, repel = isinstance(self.positive, Attraction), isinstance(self.negative, Repulsion)
+        if not (attract or isinstance(self.positive, OwnOnly)) or not (repel or isinstance(self.negative, AllAlike)):
+            return None
+        used = [part.similarity for part in (self.positive, self.negative) if isinstance(part, Attraction | Repulsion)]
+        if any(one is not used[0] or not one.symmetric for one in used):
+            return None
+        numbers = torch.zeros(5, self.num_nodes, dtype=torch.float32, device=self.device)
+        own, factors = torch.ones_like(numbers[0]), torch.ones_like(numbers[:2])
+        if not used:
+            return FunctionWeights(None, numbers, factors, own, attract=False, repel=False, shared=True, largest_unit=1)
+        largest = numbers.new_zeros(())
+        for rows in used[0].row_blocks():
+            block = used[0].block(rows)
+            largest = torch.maximum(largest, block.amax())
+            if isinstance(self.positive, Attraction):
+                numbers[0, rows], numbers[1, rows], own[rows] = self.positive.numbers(rows, block)
+            if isinstance(self.negative, Repulsion):
+                numbers[3, rows], numbers[4, rows] = self.negative.numbers(rows, block)
+        similarity = used[0]
+        if isinstance(similarity, Stored) and isinstance(similarity.matrix, Tensor):
+            similarity = similarity.stored()
+        numbers[2] = torch.exp2(-numbers[1])
+        largest_unit = float(numbers[2].amax())
+        one_temperature = not any(isinstance(getattr(part, "tau", None), Tensor) for part in (self.positive, self.negative))
+        in_range = numbers[[1, 4]].abs().amax() < 60 and (numbers[0] * largest).amax() < 60
+        shared = one_temperature and bool(in_range)
+        if shared:
+            factors = torch.exp2(-numbers[[1, 4]])
+            factors[0] = torch.where(numbers[0] > 0, factors[0], 0)
+            numbers[0] = numbers[0].amax()
+            numbers[1], numbers[2], numbers[4] = 0, 1, 0
+        return FunctionWeights(similarity, numbers, factors, own, attract, repel, shared, largest_unit)
 
     def stored(self) -> NodeWeights:
         """The same weights, with the blocks over all candidates computed once and kept: up to two N×N matrices."""
@@ -295,6 +379,15 @@ def _temperatures(
             low, high = torch.where(enough, low, middle), torch.where(enough, middle, high)
         found.append(high.exp())
     return torch.cat(found)
+
+
+def _at(tau: float | Tensor, rows: Tensor, like: Tensor) -> Tensor:
+    """The temperature of every row."""
+    return (
+        tau[rows].to(like)
+        if isinstance(tau, Tensor)
+        else torch.full((rows.numel(),), tau, dtype=like.dtype, device=like.device)
+    )
 
 
 def _excluded(rows: Tensor, columns: Tensor, members: Tensor | None) -> Tensor:

@@ -1,11 +1,15 @@
-"""One function, the weighted two-view contrast, and the forms it is computed in.
+"""One function, the weighted log-sum-exp over candidates in one or two views, and the forms it is computed in.
 
-"reference" is the definition in :mod:`graphkin.objective`; "blocked" streams blocks of anchors; "symmetric" needs all nodes as
-anchors and stored weights, and halves the work. They agree in value and gradient; "auto" takes the fastest that applies.
+"reference" is the definition in :mod:`graphkin.objective`; "blocked" streams blocks of anchors on any device; "symmetric" needs
+all nodes as anchors and stored weights, and halves the work; "fused" is for NVIDIA GPUs and writes nothing of size N×N. They
+agree in value and gradient; "auto" takes the fastest that applies.
 """
 
 from __future__ import annotations
 
+import importlib.util
+import os
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -14,11 +18,13 @@ from torch.autograd.function import once_differentiable
 
 from graphkin import objective
 from graphkin.errors import SettingError, check_choice, check_range
-from graphkin.kernels.blocked import LossAndGradient, some_anchors
+from graphkin.kernels.blocked import some_anchors
+from graphkin.kernels.pooled import mean_positives
+from graphkin.kernels.precision import PRECISIONS, products_in
 from graphkin.kernels.symmetric import all_anchors
 from graphkin.weights import Candidates, NodeWeights, StoredWeights
 
-IMPLEMENTATIONS = ("auto", "reference", "blocked", "symmetric")
+IMPLEMENTATIONS = ("auto", "reference", "blocked", "symmetric", "fused")
 
 
 def two_view_loss(
@@ -30,50 +36,140 @@ def two_view_loss(
     anchors: Tensor | None = None,
     candidates: Candidates | None = None,
     implementation: str = "auto",
+    precision: str = "float32",
 ) -> Tensor:
-    """``objective.enhanced`` of rows of unit length, for all nodes or sampled anchors and candidates."""
+    """``objective.enhanced`` of rows of unit length, for all nodes or sampled anchors and candidates.
+
+    ``precision`` is that of the products of embeddings: "float32", "tf32" (NVIDIA GPUs) or "bf16". Sums are always float32.
+    """
     check_range("tau", tau, above=0)
     check_choice("pooling", pooling, objective.POOLINGS)
-    check_choice("implementation", implementation, IMPLEMENTATIONS)
+    check_choice("precision", precision, PRECISIONS)
+    implementation = choose(u, weights, tau, pooling, anchors, candidates, implementation)
     if implementation == "reference":
         columns = None if candidates is None else candidates.columns
         return objective.enhanced(u, v, weights.block(anchors, candidates), tau, pooling, anchors, columns)
-    loss: Tensor = _TwoViewLoss.apply(  # type: ignore[no-untyped-call]
-        u, v, weights, tau, pooling, anchors, candidates, implementation
-    )
+
+    def compute() -> tuple[Tensor, Tensor]:
+        views = torch.stack([u.detach(), v.detach()])
+        with products_in(precision):
+            return _computed(views, weights, tau, pooling, anchors, candidates, implementation, precision)
+
+    loss: Tensor = _WithGradient.apply(compute, u, v)  # type: ignore[no-untyped-call]
     return loss
 
 
-class _TwoViewLoss(torch.autograd.Function):
-    """The kernels return the gradient with the value, so that backward only scales it."""
+def choose(
+    u: Tensor,
+    weights: NodeWeights,
+    tau: float,
+    pooling: str = "sum",
+    anchors: Tensor | None = None,
+    candidates: Candidates | None = None,
+    implementation: str = "auto",
+) -> str:
+    """The name of the form that :func:`two_view_loss` computes with."""
+    check_choice("implementation", implementation, IMPLEMENTATIONS)
+    if implementation in ("auto", "fused"):
+        reason = _why_not_fused(u, weights, tau, candidates, interpreted=implementation == "fused")
+        if reason is None:
+            return "fused"
+        if implementation == "fused":
+            raise SettingError(f"implementation 'fused' needs {reason}.")
+    if implementation in ("auto", "symmetric"):
+        stored = isinstance(weights, StoredWeights)
+        if stored and pooling == "sum" and anchors is None and candidates is None:
+            return "symmetric"
+        if implementation == "symmetric":
+            raise SettingError("implementation 'symmetric' needs stored weights, 'sum' pooling and no sampling.")
+    return "blocked" if implementation == "auto" else implementation
+
+
+def _why_not_fused(
+    u: Tensor, weights: NodeWeights, tau: float, candidates: Candidates | None, *, interpreted: bool
+) -> str | None:
+    """What is missing for the fused kernels; ``interpreted`` takes Triton's interpreter, which is for tests, for a device."""
+    if not u.is_cuda and not (interpreted and os.environ.get("TRITON_INTERPRET") == "1"):
+        return f"embeddings on an NVIDIA GPU, found {u.device}"
+    if importlib.util.find_spec("triton") is None:
+        return "the package triton, which comes with PyTorch for NVIDIA GPUs"
+    from graphkin.kernels.fused import SMALLEST_TAU, WIDEST
+
+    if tau < SMALLEST_TAU:
+        return f"tau of at least {SMALLEST_TAU}, found {tau}"
+    if u.size(1) > WIDEST:
+        return f"embeddings of at most {WIDEST} dimensions, found {u.size(1)}"
+    if u.dtype == torch.float64:
+        return "embeddings in float32, found float64"
+    if candidates is not None:
+        return "all nodes as candidates"
+    if weights.functions is None:
+        return "weights from one symmetric similarity"
+    return None
+
+
+def one_view_loss(z: Tensor, weights: NodeWeights, nodes: Tensor, tau: float, implementation: str = "auto") -> Tensor:
+    """``objective.neighbourhood`` of rows of unit length that are ``nodes`` (in increasing order), among themselves."""
+    check_range("tau", tau, above=0)
+    check_choice("implementation", implementation, ("auto", "reference", "symmetric"))
+    candidates = Candidates(nodes)
+
+    def compute() -> tuple[Tensor, Tensor]:
+        found = all_anchors(z.detach()[None], weights.linear(nodes, candidates), tau)
+        return found or _by_the_definition(z, weights, nodes, tau)
+
+    if implementation == "reference":
+        return objective.neighbourhood(z, weights.block(nodes, candidates), tau)
+    loss: Tensor = _WithGradient.apply(compute, z)  # type: ignore[no-untyped-call]
+    return loss
+
+
+def _by_the_definition(z: Tensor, weights: NodeWeights, nodes: Tensor, tau: float) -> tuple[Tensor, Tensor]:
+    with torch.enable_grad():
+        z = z.detach().requires_grad_()
+        loss = objective.neighbourhood(z, weights.block(nodes, Candidates(nodes)), tau)
+        (gradient,) = torch.autograd.grad(loss, z)
+    return loss.detach(), gradient[None]
+
+
+class _WithGradient(torch.autograd.Function):
+    """A loss whose kernel returns the gradient with the value, so that backward only scales it."""
 
     @staticmethod
-    def forward(
-        ctx: Any,
-        u: Tensor,
-        v: Tensor,
-        weights: NodeWeights,
-        tau: float,
-        pooling: str,
-        anchors: Tensor | None,
-        candidates: Candidates | None,
-        implementation: str,
-    ) -> Tensor:
-        whole = weights.matrices if isinstance(weights, StoredWeights) else None
-        applies = whole is not None and pooling == "sum" and anchors is None and candidates is None
-        if implementation == "symmetric" and not applies:
-            raise SettingError("implementation 'symmetric' needs stored weights, 'sum' pooling and no sampling.")
-        result: LossAndGradient | None = None
-        if whole is not None and applies and implementation != "blocked":
-            result = all_anchors(u, v, whole, tau)
-        if result is None:
-            rows = weights.all_nodes() if anchors is None else anchors
-            result = some_anchors(u, v, weights, tau, pooling, rows, candidates)
-        ctx.save_for_backward(result.grad_u, result.grad_v)
-        return result.loss
+    def forward(ctx: Any, compute: Callable[[], tuple[Tensor, Tensor]], *views: Tensor) -> Tensor:
+        loss, gradient = compute()
+        ctx.save_for_backward(gradient)
+        return loss
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        grad_u, grad_v = ctx.saved_tensors
-        return grads[0] * grad_u, grads[0] * grad_v, None, None, None, None, None, None
+        (gradient,) = ctx.saved_tensors
+        return None, *(gradient * grads[0])
+
+
+def _computed(
+    views: Tensor,
+    weights: NodeWeights,
+    tau: float,
+    pooling: str,
+    anchors: Tensor | None,
+    candidates: Candidates | None,
+    implementation: str,
+    precision: str,
+) -> tuple[Tensor, Tensor]:
+    """The loss and its gradient in both views."""
+    if implementation == "fused":
+        from graphkin.kernels.fused import all_candidates
+
+        assert weights.functions is not None
+        pooled = pooling == "mean" and weights.functions.attract
+        positives = mean_positives(views, weights, tau, anchors) if pooled else None
+        return all_candidates(views, weights.functions, tau, anchors, precision, positives)
+    if implementation == "symmetric":
+        assert isinstance(weights, StoredWeights) and weights.matrices is not None
+        result = all_anchors(views, weights.matrices, tau, precision)
+        if result is not None:
+            return result
+    rows = weights.all_nodes() if anchors is None else anchors
+    return some_anchors(views[0], views[1], weights, tau, pooling, rows, candidates, precision)

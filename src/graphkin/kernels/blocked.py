@@ -6,23 +6,16 @@ share in the denominator, ∂ℓ/∂⟨u_i,v_j⟩ = (q_ij − p_ij)/τ. No block
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 
 from graphkin import objective
+from graphkin.kernels.precision import product
 from graphkin.weights import NONE, Candidates, LinearWeights, NodeWeights
 
 BLOCK = 512
 SAFE_SUM = 1e-25
 """A sum of exponentials below this may have lost terms to float32's underflow; the block is then redone in log space."""
-
-
-class LossAndGradient(NamedTuple):
-    loss: Tensor
-    grad_u: Tensor
-    grad_v: Tensor
 
 
 def some_anchors(
@@ -33,20 +26,21 @@ def some_anchors(
     pooling: str,
     anchors: Tensor,
     candidates: Candidates | None,
+    precision: str = "float32",
     block: int = BLOCK,
-) -> LossAndGradient:
-    """``objective.enhanced(u, v, weights.block(anchors, candidates), tau, pooling, anchors, candidates.columns)``."""
+) -> tuple[Tensor, Tensor]:
+    """Loss and gradient of ``objective.enhanced(u, v, weights.block(anchors, candidates), tau, pooling, anchors, columns)``."""
     total = u.new_zeros(())
     grad_u, grad_v = torch.zeros_like(u), torch.zeros_like(v)
     for rows in anchors.split(block):
         linear = weights.linear(rows, candidates)
         for anchor, other, grads in ((u, v, (grad_u, grad_v)), (v, u, (grad_v, grad_u))):
-            loss = _anchors_in_linear_space(anchor, other, rows, linear, tau, pooling, candidates, grads)
+            loss = _anchors_in_linear_space(anchor, other, rows, linear, tau, pooling, candidates, grads, precision)
             if loss is None:
                 loss = _anchors_in_log_space(anchor, other, rows, weights, tau, pooling, candidates, grads)
             total += loss
     scale = 1 / (2 * anchors.numel())
-    return LossAndGradient(total * scale, grad_u.mul_(scale), grad_v.mul_(scale))
+    return total * scale, torch.stack([grad_u, grad_v]).mul_(scale)
 
 
 def _anchors_in_linear_space(
@@ -58,13 +52,14 @@ def _anchors_in_linear_space(
     pooling: str,
     candidates: Candidates | None,
     grads: tuple[Tensor, Tensor],
+    precision: str,
 ) -> Tensor | None:
     """The summed loss of ``rows`` and its gradient, added to ``grads``; None if a sum is too small to trust."""
     columns = None if candidates is None else candidates.columns
     mine, counterparts = anchor[rows], other[rows]
     others, anchors = (other, anchor) if columns is None else (other[columns], anchor[columns])
     scaled = mine / tau
-    inter, intra = scaled @ others.T, scaled @ anchors.T
+    inter, intra = product(scaled, others.T, precision), product(scaled, anchors.T, precision)
     own = (scaled * counterparts).sum(dim=1)
     if pooling == "mean":
         pooled = _MeanPositives(inter, intra, own, weights)
@@ -108,14 +103,16 @@ def _anchors_in_linear_space(
 
     grad_anchor, grad_other = grads
     own_gradient = (own_gradient / tau)[:, None]
-    to_rows = torch.addmm(inter @ others, intra, anchors).div_(tau) + own_gradient * counterparts
+    to_rows = product(inter, others, precision) + product(intra, anchors, precision)
+    to_rows = to_rows.div_(tau) + own_gradient * counterparts
     grad_anchor.index_add_(0, rows, to_rows)
     grad_other.index_add_(0, rows, own_gradient * mine)
     for grad, gradient in ((grad_other, inter), (grad_anchor, intra)):
+        to_columns = product(gradient.T, scaled, precision)
         if columns is None:
-            grad.addmm_(gradient.T, scaled)
+            grad += to_columns
         else:
-            grad.index_add_(0, columns, gradient.T @ scaled)
+            grad.index_add_(0, columns, to_columns)
     return (denominator.log() - log_numerator).sum()
 
 

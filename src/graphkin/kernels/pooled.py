@@ -1,0 +1,44 @@
+"""The numerator of ``pooling="mean"``: its positive term is linear in the candidates, so it takes one matrix product."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from graphkin.weights import NONE, NodeWeights
+
+BLOCK = 2048
+
+
+class Positives(NamedTuple):
+    log_numerator: Tensor
+    """of the anchors in both views [2, B]"""
+    gradient: Tensor
+    """of Σ log numerator in both views [2, N, d]"""
+
+
+def mean_positives(views: Tensor, weights: NodeWeights, tau: float, anchors: Tensor | None = None) -> Positives:
+    """log(e^a + e^b) of every anchor: a and b are the weighted means of its positives' scores in the other view and its own."""
+    gradient = torch.zeros_like(views)
+    numerators = []
+    for rows in (weights.all_nodes() if anchors is None else anchors).split(BLOCK):
+        linear = weights.linear(rows)
+        own_share = linear.own / (linear.own + linear.mass)
+        mine = views[:, rows]
+        assert linear.shares is not None
+        pooled = linear.shares @ views
+        rest = (1 - own_share)[:, None]
+        from_other = own_share[:, None] * mine.flip(0) + rest * pooled.flip(0)
+        inter = (mine * from_other).sum(dim=2) / tau
+        has_others = linear.shares.sum(dim=1) > 0
+        intra = torch.where(has_others, (mine * pooled).sum(dim=2) / tau, NONE)
+        log_numerator = torch.logaddexp(inter, intra)
+        numerators.append(log_numerator)
+        of_inter = ((inter - log_numerator).exp() / tau)[..., None]
+        of_intra = ((intra - log_numerator).exp() / tau)[..., None]
+        own_part = own_share[:, None] * (of_inter * mine).flip(0)
+        gradient.index_add_(1, rows, of_inter * from_other + of_intra * pooled + own_part)
+        gradient += linear.shares.T @ (rest * (of_inter * mine).flip(0) + of_intra * mine)
+    return Positives(torch.cat(numerators, dim=1), gradient)

@@ -1,0 +1,142 @@
+"""The training loop: epochs of one task or of several at a time, and, on a GPU, one recorded step replayed without waiting."""
+
+from __future__ import annotations
+
+import math
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from graphkin.errors import DivergedError, InputError
+from graphkin.methods import Method
+from graphkin.progress import progress as show_progress
+from graphkin.tasks import Task
+
+LOOK_EVERY = {"cpu": 1, "cuda": 32}
+"""epochs between two looks at the loss; on a GPU a look waits for all work that was queued"""
+EPOCHS_BEFORE_RECORDING = 3
+
+
+@dataclass
+class Curve:
+    losses: list[float] = field(default_factory=list)
+    interrupted: bool = False
+
+
+def train(tasks: list[Task], method: Method, device: torch.device, style: str, title: str) -> list[Curve]:
+    """Train all tasks for the method's epochs, side by side; Ctrl-C ends all of them after the current epoch."""
+    epochs = method.optimiser.epochs
+    runs = [_Run(task, method, device) for task in tasks]
+    with show_progress(style, title, epochs) as report, _stop_on_interrupt() as stop:
+        for epoch in range(1, epochs + 1):
+            for run in runs:
+                run.step()
+            last = epoch == epochs or stop.is_set()
+            if last or epoch % LOOK_EVERY[device.type] == 0:
+                losses = [run.look() for run in runs]
+                report(epoch, sum(losses) / len(losses))
+            if last:
+                break
+    for run in runs:
+        if not all(torch.isfinite(parameter).all() for parameter in run.task.modules.parameters()):
+            raise _diverged(run.epoch, math.nan, method)
+    return [Curve(run.losses[: run.epoch].tolist(), interrupted=run.epoch < epochs) for run in runs]
+
+
+class _Run:
+    """One task's training. On a GPU, a step whose shapes never change is recorded as a CUDA graph and replayed."""
+
+    def __init__(self, task: Task, method: Method, device: torch.device) -> None:
+        self.task, self.method, self.device = task, method, device
+        on_gpu = device.type == "cuda"
+        faster: dict[str, Any] = {"fused": True, "capturable": True} if on_gpu else {}
+        self.optimiser = torch.optim.Adam(
+            task.modules.parameters(),
+            lr=method.optimiser.learning_rate,
+            weight_decay=method.optimiser.weight_decay,
+            **faster,
+        )
+        self.epoch = 0
+        self.losses = torch.full((method.optimiser.epochs,), math.nan, dtype=torch.float32, device=device)
+        self.recorded: torch.cuda.CUDAGraph | None = None
+        self.recorded_loss: Tensor | None = None
+        self.stream = torch.cuda.Stream(device) if on_gpu else None
+        if self.stream is not None:
+            self.stream.wait_stream(torch.cuda.current_stream(device))
+
+    def step(self) -> None:
+        with torch.cuda.stream(self.stream) if self.stream is not None else nullcontext():
+            if self.recorded is None and self.epoch == EPOCHS_BEFORE_RECORDING:
+                self._record()
+            if self.recorded is not None:
+                self.recorded.replay()
+                assert self.recorded_loss is not None
+                self.losses[self.epoch] = self.recorded_loss
+            else:
+                self.losses[self.epoch] = self._step()
+            self.task.after_epoch()
+        self.epoch += 1
+
+    def _step(self) -> Tensor:
+        self.task.modules.train()
+        self.optimiser.zero_grad(set_to_none=True)
+        loss = self.task.loss()
+        loss.backward()
+        self.optimiser.step()
+        return loss.detach()
+
+    def _record(self) -> None:
+        generators = self.task.generators
+        if self.stream is None or generators is None:
+            return
+        recorded = torch.cuda.CUDAGraph()
+        for generator in generators:
+            recorded.register_generator_state(generator)
+        with torch.cuda.graph(recorded, stream=self.stream):
+            self.recorded_loss = self._step()
+        self.recorded = recorded
+
+    def look(self) -> float:
+        """The last loss; an error if one so far was not finite."""
+        if self.stream is not None:
+            torch.cuda.current_stream(self.device).wait_stream(self.stream)
+        so_far = self.losses[: self.epoch]
+        value = so_far[-1].item()
+        if not math.isfinite(value):
+            first = int((~so_far.isfinite()).nonzero()[0])
+            raise _diverged(first + 1, so_far[first].item(), self.method)
+        return value
+
+
+def _diverged(epoch: int, value: float, method: Method) -> InputError:
+    suspects = f"learning_rate={method.optimiser.learning_rate}, tau={method.tau}"
+    return DivergedError(
+        f"the loss became {value} in epoch {epoch} of {method.optimiser.epochs}; the likely cause is a setting that is too "
+        f"extreme, first of all the learning rate (found {suspects}): try a smaller learning_rate or a larger tau."
+    )
+
+
+@contextmanager
+def _stop_on_interrupt() -> Iterator[threading.Event]:
+    """The first Ctrl-C sets the event, the second interrupts as usual; signals reach the main thread only."""
+    stop = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    previous = signal.getsignal(signal.SIGINT) or signal.SIG_DFL
+
+    def request_stop(number: int, frame: Any) -> None:
+        stop.set()
+        signal.signal(signal.SIGINT, previous)
+
+    signal.signal(signal.SIGINT, request_stop)
+    try:
+        yield stop
+    finally:
+        signal.signal(signal.SIGINT, previous)

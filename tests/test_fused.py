@@ -1,0 +1,224 @@
+"""The Triton kernels: on an NVIDIA GPU where there is one, and through Triton's interpreter otherwise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from graphkin import Graph, fit, fit_repeats
+from graphkin.errors import SettingError
+from graphkin.kernels import choose, fused, two_view_loss
+from graphkin.similarity import Blend, FeatureCosine, NodeSimilarity, Stored
+from graphkin.sparse import SparseMatrix
+from graphkin.weights import AllAlike, Attraction, Candidates, NodeWeights, OwnOnly, PositiveWeights, Repulsion
+from tests.cases import unit
+from tests.test_kernels import value_and_gradient
+
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+KINDS = ["base", "p", "n", "plus", "one temperature", "linear", "steep"]
+SMALL, LARGE = [(1, 3), (2, 3), (31, 100), (70, 16)], [(257, 3), (257, 100)]
+CASES = [(*shape, kind) for shape in SMALL for kind in KINDS] + [(*shape, kind) for shape in LARGE for kind in ("base", "plus")]
+
+
+def draw(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def symmetric(n: int, seed: int = 0) -> Tensor:
+    half = torch.rand(n, n, generator=draw(seed), dtype=torch.float64) ** 6
+    return (half + half.T) / 2
+
+
+def embeddings(n: int, d: int) -> tuple[Tensor, Tensor]:
+    u = unit(torch.randn(n, d, generator=draw(n), dtype=torch.float64))
+    return u, unit(u + torch.randn(n, d, generator=draw(d), dtype=torch.float64))
+
+
+def weights_of(similarity: NodeSimilarity, kind: str) -> NodeWeights:
+    """ "linear" is τ → ∞, where e^{s/τ} − 1 would cancel; "steep" is s/τ far beyond the range of float32."""
+    n, device = similarity.num_nodes, similarity.device
+    dtype = similarity.block(torch.zeros(1, dtype=torch.long, device=device)).dtype
+    per_anchor = torch.linspace(0.1, 1, n, dtype=dtype, device=device)
+    taus = {"one temperature": (0.2, 0.3), "linear": (1e30, 1e6), "steep": (1e-3, 1e-3)}
+    tau_pos, tau_neg = taus.get(kind, (per_anchor, per_anchor))
+    positive: PositiveWeights = OwnOnly(dtype) if kind in ("base", "n") else Attraction(similarity, tau_pos)
+    negative = AllAlike(dtype) if kind in ("base", "p") else Repulsion(similarity, tau_neg)
+    return NodeWeights(positive, negative, n, device)
+
+
+def errors(
+    n: int,
+    d: int,
+    kind: str,
+    implementation: str,
+    precision: str = "float32",
+    stored: torch.dtype = torch.float32,
+    **options: Any,
+) -> list[float]:
+    """Of value and gradient against float64, absolute for the value and relative for the gradient."""
+    u, v = embeddings(n, d)
+    similarity = symmetric(n).to(stored)
+    exact = value_and_gradient(u, v, weights_of(Stored(similarity.double()), kind), "reference", **options)
+    here = Stored(similarity.to(DEVICE) if implementation == "fused" else similarity.float().to(DEVICE))
+    moved = {name: value.to(DEVICE) if isinstance(value, Tensor) else value for name, value in options.items()}
+    found = value_and_gradient(
+        u.float().to(DEVICE), v.float().to(DEVICE), weights_of(here, kind), implementation, precision=precision, **moved
+    )
+    value, *gradients = zip(found, exact, strict=True)
+    errors = [float((value[0].cpu() - value[1]).abs())]
+    return errors + [float((a.cpu() - b).norm() / b.norm().clamp(min=1e-9)) for a, b in gradients]
+
+
+pytestmark: list[pytest.MarkDecorator] = [pytest.mark.gpu] if DEVICE == "cuda" else []
+
+
+@pytest.mark.parametrize(("n", "d", "kind"), CASES)
+def test_errors_are_at_most_twice_the_references(n: int, d: int, kind: str) -> None:
+    """s/τ of 10³ has a rounding error of 10⁻⁴ in float32, and so has the weight."""
+    slack = 2e-4 if kind == "steep" else 1e-6
+    reference = errors(n, d, kind, "reference")
+    for fast, slow in zip(errors(n, d, kind, "fused"), reference, strict=True):
+        assert fast <= 2 * slow + slack
+
+
+@pytest.mark.parametrize("pooling", ["sum", "mean"])
+@pytest.mark.parametrize("kind", ["base", "p", "plus", "one temperature"])
+def test_poolings_and_sampled_anchors(kind: str, pooling: str) -> None:
+    for anchors in (None, torch.arange(0, 131, 3), torch.tensor([7])):
+        options: dict[str, Any] = {"pooling": pooling, "anchors": anchors}
+        reference = errors(131, 20, kind, "reference", **options)
+        for fast, slow in zip(errors(131, 20, kind, "fused", **options), reference, strict=True):
+            assert fast <= 2 * slow + 1e-6
+
+
+@pytest.mark.parametrize("kind", ["base", "plus", "one temperature"])
+@pytest.mark.parametrize(("precision", "allowed"), [("tf32", 2e-3), ("bf16", 1e-2)])
+def test_lower_precisions(precision: str, allowed: float, kind: str) -> None:
+    """TF32 keeps 10 bits, bfloat16 7 bits of a product's operands."""
+    assert max(errors(257, 100, kind, "fused", precision)) < allowed
+
+
+@pytest.mark.parametrize("kind", ["plus", "one temperature"])
+def test_similarity_stored_in_half_the_memory(kind: str) -> None:
+    """The weights of the rounded similarity are exact."""
+    assert max(errors(130, 16, kind, "fused", stored=torch.bfloat16)) < 1e-5
+
+
+def on_the_fly(n: int) -> Blend:
+    x = torch.rand(n, 7, generator=draw(3))
+    x[3] = 0
+    structure = torch.where(symmetric(n, seed=1) > 0.5, symmetric(n, seed=2), 0).float()
+    return Blend(Stored(SparseMatrix.from_dense(structure).to(DEVICE)), FeatureCosine(x.to(DEVICE)), 0.4)
+
+
+@pytest.mark.parametrize("pooling", ["sum", "mean"])
+@pytest.mark.parametrize("anchored", [False, True])
+def test_similarity_on_the_fly_in_strips(anchored: bool, pooling: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    n = 300
+    monkeypatch.setattr(fused, "STRIP_BYTES", 128 * n * 4)
+    similarity = on_the_fly(n)
+    u, v = (view.float().to(DEVICE) for view in embeddings(n, 12))
+    anchors = torch.arange(0, n, 2, device=DEVICE) if anchored else None
+    options: dict[str, Any] = {"pooling": pooling, "anchors": anchors}
+    expected = value_and_gradient(u, v, weights_of(similarity, "plus"), "reference", **options)
+    found = value_and_gradient(u, v, weights_of(similarity, "plus"), "fused", **options)
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
+
+
+def test_strips_are_blocks() -> None:
+    similarity = on_the_fly(40)
+    negative = FeatureCosine(torch.randn(40, 5, generator=draw(0)).to(DEVICE))
+    columns = torch.tensor([1, 5, 39], device=DEVICE)
+    rows = torch.arange(10, 25, device=DEVICE)
+    for measure in (similarity, negative, similarity.structure, Stored(symmetric(40).float().to(DEVICE))):
+        for chosen in (None, columns):
+            out = torch.full((15, 48), math.nan, device=DEVICE)[:, : 40 if chosen is None else 3]
+            measure.strip(10, 25, out, chosen, 0.5)
+            torch.testing.assert_close(out, 0.5 * measure.block(rows, chosen))
+
+
+def test_every_output_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Buffers filled with NaN before the kernels see them change nothing."""
+    u, v = (view.float().to(DEVICE) for view in embeddings(131, 20))
+    weights = weights_of(on_the_fly(131), "plus")
+    expected = value_and_gradient(u, v, weights, "fused")
+
+    def poisoned(allocate: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        def filled(*arguments: Any, **options: Any) -> Tensor:
+            fresh = allocate(*arguments, **options)
+            return fresh.fill_(math.nan) if fresh.is_floating_point() else fresh
+
+        return filled
+
+    monkeypatch.setattr(torch, "empty", poisoned(torch.empty))
+    monkeypatch.setattr(Tensor, "new_empty", poisoned(Tensor.new_empty))
+    for one, other in zip(value_and_gradient(u, v, weights, "fused"), expected, strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("tiles", [(16, 16), (32, 64), (64, 16)])
+def test_tiles_and_splits_change_nothing(tiles: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    u, v = (view.float().to(DEVICE) for view in embeddings(131, 20))
+    weights = weights_of(Stored(symmetric(131).float().to(DEVICE)), "plus")
+    expected = value_and_gradient(u, v, weights, "fused")
+    for kernel in ("sums_tiles", "gradient_tiles"):
+        monkeypatch.setattr(fused, kernel, lambda width, precision: fused.Tiles(*tiles, 4, 2))
+    for processors in (1, 1000):
+        monkeypatch.setattr(fused, "_processors", lambda device, processors=processors: processors)
+        for one, other in zip(value_and_gradient(u, v, weights, "fused"), expected, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
+
+
+def test_rows_without_any_positive() -> None:
+    """Node 3 is similar to nothing, not even to itself: its counterpart is its only positive."""
+    matrix = symmetric(20)
+    matrix[3] = matrix[:, 3] = 0
+    u, v = embeddings(20, 5)
+    for kind in ("plus", "one temperature"):
+        exact = value_and_gradient(u, v, weights_of(Stored(matrix), kind), "reference")
+        here = weights_of(Stored(matrix.float().to(DEVICE)), kind)
+        found = value_and_gradient(u.float().to(DEVICE), v.float().to(DEVICE), here, "fused")
+        for one, other in zip(found, exact, strict=True):
+            torch.testing.assert_close(one.double().cpu(), other, rtol=1e-4, atol=1e-6)
+
+
+def test_what_fused_needs_is_said() -> None:
+    u = embeddings(20, 5)[0].float().to(DEVICE)
+    lopsided = Stored(torch.rand(20, 20, generator=draw(0)).to(DEVICE))
+    cases = [
+        (u, weights_of(lopsided, "plus"), 0.4, None, "weights from one symmetric similarity"),
+        (u, weights_of(Stored(symmetric(20).float().to(DEVICE)), "plus"), 0.01, None, "tau of at least 0.035, found 0.01"),
+        (u.double(), weights_of(Stored(symmetric(20).to(DEVICE)), "plus"), 0.4, None, "found float64"),
+        (u, weights_of(lopsided, "base"), 0.4, Candidates(torch.arange(20, device=DEVICE)), "all nodes as candidates"),
+        (u.repeat(1, 200), weights_of(lopsided, "base"), 0.4, None, "at most 512 dimensions, found 1000"),
+    ]
+    for rows, weights, tau, candidates, message in cases:
+        with pytest.raises(SettingError, match=message):
+            two_view_loss(rows, rows, weights, tau, candidates=candidates, implementation="fused")
+        assert choose(rows, weights, tau, candidates=candidates) == "blocked"
+    assert choose(u, weights_of(lopsided, "base"), 0.4) == ("fused" if DEVICE == "cuda" else "blocked")
+
+
+@pytest.mark.parametrize("settings", [{}, {"tau_pos": 0.1, "tau_neg": 0.1}])
+def test_training_curves_agree(small: Graph, settings: dict[str, float], monkeypatch: pytest.MonkeyPatch) -> None:
+    curves = []
+    for implementation in ("fused", "blocked", "reference"):
+        monkeypatch.setattr("graphkin.losses.choose", lambda *_, implementation=implementation: implementation)
+        curves.append(torch.tensor(fit(small, "grace+", epochs=6, hidden=8, device=DEVICE, **settings).losses))  # type: ignore[arg-type]
+    torch.testing.assert_close(curves[0], curves[1], rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(curves[0], curves[2], rtol=1e-3, atol=1e-4)
+
+
+def test_repeats_are_the_single_runs(small: Graph) -> None:
+    repeats = fit_repeats(small, "grace+", seeds=[3, 4], epochs=12, hidden=16, device=DEVICE)
+    for fitted, seed in zip(repeats, (3, 4), strict=True):
+        alone = fit(small, "grace+", seed=seed, epochs=12, hidden=16, device=DEVICE)
+        assert fitted.seed == seed
+        torch.testing.assert_close(torch.tensor(fitted.losses), torch.tensor(alone.losses), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(fitted.embed(small), alone.embed(small), rtol=1e-3, atol=1e-4)
