@@ -120,7 +120,8 @@ def on_the_fly(n: int) -> Blend:
 @pytest.mark.parametrize("anchored", [False, True])
 def test_similarity_on_the_fly_in_strips(anchored: bool, pooling: str, monkeypatch: pytest.MonkeyPatch) -> None:
     n = 300
-    monkeypatch.setattr(fused, "STRIP_BYTES", 128 * n * 4)
+    monkeypatch.setattr(fused, "STRIP_BYTES", 0)
+    monkeypatch.setattr(fused, "STRIP_ROWS", 128)
     similarity = on_the_fly(n)
     u, v = (view.float().to(DEVICE) for view in embeddings(n, 12))
     anchors = torch.arange(0, n, 2, device=DEVICE) if anchored else None
@@ -196,7 +197,7 @@ def test_what_fused_needs_is_said() -> None:
         (u, weights_of(Stored(symmetric(20).float().to(DEVICE)), "plus"), 0.01, None, "tau of at least 0.035, found 0.01"),
         (u.double(), weights_of(Stored(symmetric(20).to(DEVICE)), "plus"), 0.4, None, "found float64"),
         (u, weights_of(lopsided, "base"), 0.4, Candidates(torch.arange(20, device=DEVICE)), "all nodes as candidates"),
-        (u.repeat(1, 200), weights_of(lopsided, "base"), 0.4, None, "at most 512 dimensions, found 1000"),
+        (u.repeat(1, 200), weights_of(lopsided, "base"), 0.4, None, "at most 256 dimensions, found 1000"),
     ]
     for rows, weights, tau, candidates, message in cases:
         with pytest.raises(SettingError, match=message):

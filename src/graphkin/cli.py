@@ -6,6 +6,7 @@ import io
 import json
 import sys
 import traceback
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,11 +14,16 @@ import typer
 from rich.console import Console
 
 from graphkin import __version__
+from graphkin.bench import Row, append, read
+from graphkin.bench.objective import WEIGHTS
+from graphkin.bench.plan import Plan
+from graphkin.bench.plot import plot as draw
 from graphkin.datasets import DATASETS, DEFAULT
-from graphkin.display import dataset_table, print_fit, score_table
+from graphkin.display import bench_line, dataset_table, print_fit, score_table
 from graphkin.errors import InputError, SettingError, check_choice, check_whole
 from graphkin.evaluation import PROTOCOLS, Scores, evaluate
 from graphkin.evaluation import baselines as baseline_rows
+from graphkin.files import check_writable
 from graphkin.fitted import load
 from graphkin.presets import NAMES
 from graphkin.readers import open_graph
@@ -240,6 +246,51 @@ def _parse_value(text: str) -> Any:
         except ValueError:
             continue
     return text
+
+
+@app.command("bench")
+def bench_command(
+    what: Annotated[list[str] | None, typer.Argument(metavar="[objective] [epoch]", help="Default: both.")] = None,
+    nodes: Annotated[list[int] | None, typer.Option(help="For objective: nodes; may be repeated.")] = None,
+    width: Annotated[list[int] | None, typer.Option(help="For objective: width of an embedding; may be repeated.")] = None,
+    weights: Annotated[list[str] | None, typer.Option(help=f"For objective: {', '.join(WEIGHTS)}; may be repeated.")] = None,
+    features: Annotated[int, typer.Option(help="For objective, on the fly: features of a node.")] = 500,
+    graph: Annotated[list[str] | None, typer.Option(help="For epoch: a dataset or a path; may be repeated.")] = None,
+    method: Annotated[list[str] | None, typer.Option(help="For epoch: a method with two views; may be repeated.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
+    repeats: Annotated[int, typer.Option(help="How often each is timed, at most.")] = 10,
+    out: Annotated[Path, typer.Option(help="Folder with the files that rows are added to.")] = Path("benchmarks/results"),
+    plot: Annotated[Path | None, typer.Option(help="Also draw time and memory against nodes to this file.")] = None,
+    data_root: DataRootOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure the objective and a whole epoch here: time and peak memory, each against the dense way, in one run.
+
+    Every contender is compared with the definition first; one that disagrees is reported and not timed.
+
+    Examples:
+
+      graphkin bench
+
+      graphkin bench objective --nodes 5000 --nodes 20000 --width 256 --plot bench.png
+
+      graphkin bench epoch --graph pubmed --method grace+
+    """
+    plan = Plan.checked(what, nodes, width, weights, features, graph, method, device, repeats, data_root)
+    check_writable(out)
+    for kind in plan.what:
+        rows: list[Row] = []
+        for row in plan.rows(kind):
+            rows.append(row)
+            if not as_json:
+                console.print(bench_line(row, rows), soft_wrap=True)
+        append(out / f"{kind}.json", rows)
+        if as_json:
+            print_json({"bench": kind, "rows": [asdict(row) for row in rows]})
+    if plot is not None:
+        draw(read(out / "objective.json"), plot)
+    if not as_json:
+        console.print(f"added to {', '.join(str(out / f'{kind}.json') for kind in plan.what)}", soft_wrap=True)
 
 
 def print_json(record: dict[str, Any]) -> None:

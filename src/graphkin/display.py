@@ -8,6 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from graphkin.bench import Row
 from graphkin.datasets import DATASETS
 from graphkin.evaluation import Scores
 from graphkin.fitted import Fitted
@@ -48,6 +49,20 @@ def print_fit(console: Console, graph: Graph, fitted: Fitted, scores: dict[str, 
         table = {name: Scores(row["protocol"], {"accuracy": tuple(row["accuracy"])}) for name, row in rows.items()}
         console.print(score_table(table, graph.name))
     console.print(f"wrote {embeddings}, model.graphkin, run.json", soft_wrap=True)
+
+
+def bench_line(row: Row, before: list[Row]) -> str:
+    """A row of ``graphkin bench`` and its speed against the first that was timed on the same problem."""
+    what = ", ".join(str(value) if isinstance(value, str) else f"{name} {value:,}" for name, value in row.problem.items())
+    if row.seconds is None or row.fastest is None or row.slowest is None:
+        return f"{what}: {row.contender}: {row.failure}"
+    first = next(other.seconds for other in before if other.problem == row.problem and other.seconds is not None)
+    memory = "" if row.peak_bytes is None else f", {row.peak_bytes / 2**30:.2f} GiB"
+    error = "" if row.error is None else f", error {row.error:.0e}"
+    return (
+        f"{what}: {row.contender}: {1e3 * row.seconds:.2f} ms ({1e3 * row.fastest:.2f} to {1e3 * row.slowest:.2f})"
+        f"{memory}, {first / row.seconds:.1f}x{error}"
+    )
 
 
 def dataset_table(data_root: Path | None) -> Table:

@@ -146,7 +146,7 @@ def write_embeddings(path: Path, embeddings: Tensor, ids: np.ndarray | None = No
         write_whole(path.with_suffix(".ids.csv"), lambda file: file.write_text(text, encoding="utf-8"))
 
 
-def write_json(path: Path, record: dict[str, Any]) -> None:
+def write_json(path: Path, record: dict[str, Any] | list[dict[str, Any]]) -> None:
     write_whole(path, lambda file: file.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8"))
 
 

@@ -96,14 +96,29 @@ class SparseMatrix:
 
     def rows(self, index: Tensor) -> Tensor:
         """The chosen rows as a dense block."""
+        target, source = self._entries(index)
+        block = self.values.new_zeros(index.numel(), self.shape[1])
+        block[target, self.columns[source]] = self.values[source]
+        return block
+
+    def block(self, rows: Tensor, columns: Tensor) -> Tensor:
+        """The chosen rows and columns as a dense block."""
+        place = torch.full((self.shape[1],), -1, device=columns.device)
+        place[columns] = torch.arange(columns.numel(), device=columns.device)
+        target, source = self._entries(rows)
+        column = place[self.columns[source]]
+        found = column >= 0
+        block = self.values.new_zeros(rows.numel(), columns.numel())
+        block[target[found], column[found]] = self.values[source[found]]
+        return block
+
+    def _entries(self, index: Tensor) -> tuple[Tensor, Tensor]:
+        """For every stored value of the chosen rows, which of them it is in and where it is stored."""
         rowptr = self.csr.crow_indices()
         start, counts = rowptr[index], rowptr.diff()[index]
         target = torch.repeat_interleave(torch.arange(index.numel(), device=index.device), counts)
         offset = torch.arange(target.numel(), device=index.device) - (counts.cumsum(0) - counts)[target]
-        source = start[target] + offset
-        block = self.values.new_zeros(index.numel(), self.shape[1])
-        block[target, self.columns[source]] = self.values[source]
-        return block
+        return target, start[target] + offset
 
     def add_rows(self, block: Tensor, first: int, last: int, factor: float) -> None:
         """Add ``factor`` times the rows from ``first`` up to ``last`` to a dense block of them, in place.

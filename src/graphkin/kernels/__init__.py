@@ -93,6 +93,8 @@ def _why_not_fused(
         return f"embeddings on an NVIDIA GPU, found {u.device}"
     if importlib.util.find_spec("triton") is None:
         return "the package triton, which comes with PyTorch for NVIDIA GPUs"
+    if u.is_cuda and torch.cuda.get_device_capability(u.device) < (9, 0):
+        return "a GPU of compute capability 9.0 (Hopper) or newer"
     from graphkin.kernels.fused import SMALLEST_TAU, WIDEST
 
     if tau < SMALLEST_TAU:

@@ -25,9 +25,11 @@ from graphkin.weights import FunctionWeights
 
 SMALLEST_TAU = 0.035
 """e^{−2/τ} stays above 1e-25, so that no sum of float32 loses a term that counts"""
-WIDEST = 512
-STRIP_BYTES = 64 * 2**20
-"""of similarity computed at a time where it is not stored"""
+WIDEST = 256
+STRIP_BYTES, STRIP_ROWS = 64 * 2**20, 512
+"""of similarity are computed at a time where it is not stored, whichever is more"""
+PARTS_BYTES = 128 * 2**20
+"""of partial gradients are written at most"""
 LOG2_E = math.log2(math.e)
 INPUT_PRECISION = {"float32": "tf32x3", "tf32": "tf32", "bf16": "tf32"}
 """how tensor cores multiply float32 operands; three TF32 products have the accuracy of float32"""
@@ -43,11 +45,16 @@ class Tiles(NamedTuple):
 
 
 def sums_tiles(width: int, precision: str) -> Tiles:
-    return Tiles(128, 64, 8, 3) if precision == "bf16" and width <= 256 else Tiles(64, 32, 4, 2)
+    """The fastest of those that fit in an H200's shared memory (benchmarks/tune_fused.py)."""
+    if precision == "bf16":
+        return Tiles(256, 64, 8, 2) if width <= 128 else Tiles(128, 64, 8, 2) if width <= 256 else Tiles(64, 32, 4, 2)
+    return Tiles(64, 32, 4, 2) if width <= 256 else Tiles(32, 16, 4, 1)
 
 
 def gradient_tiles(width: int, precision: str) -> Tiles:
-    return Tiles(64, 64, 8, 2) if precision == "bf16" and width <= 256 else Tiles(64, 32, 4, 2)
+    if precision == "bf16":
+        return Tiles(128, 64, 8, 3) if width <= 128 else Tiles(128, 32, 8, 3) if width <= 256 else Tiles(64, 32, 8, 1)
+    return Tiles(64, 32, 4, 2) if width <= 256 else Tiles(32, 16, 4, 1)
 
 
 @triton.jit
@@ -69,7 +76,7 @@ def _repulsion(similarity, scale, level):
 
 @triton.jit
 def _sums(
-    sums,  # out [splits, 2, 2, R]: numerator and denominator of both views, without the own counterpart
+    sums,  # out [splits, 2, 2, strip]: numerator and denominator of both views, without the own counterpart
     rows,  # [2, R, WIDTH] in tiles of ROWS
     columns,  # [2, C, WIDTH] in tiles of COLUMNS
     similarity,  # [strip, C] in tiles of both: the rows from first_row up to last_row
@@ -126,14 +133,15 @@ def _sums(
             denominator += tl.sum(both * _repulsion(s, repel_scale, repel_level), axis=1)
         else:
             denominator += tl.sum(both, axis=1)
-    out = sums + (split * 4 + view) * num_rows + r
+    strip = last_row - first_row
+    out = sums + (split * 4 + view) * strip + r - first_row
     tl.store(out, numerator, mask=exists)
-    tl.store(out + 2 * num_rows, denominator, mask=exists)
+    tl.store(out + 2 * strip, denominator, mask=exists)
 
 
 @triton.jit
 def _gradients(
-    gradients,  # out [splits, 2, R, WIDTH]
+    gradients,  # out [splits, 2, strip, WIDTH]
     rows,  # [2, R, WIDTH] in tiles of ROWS
     columns,  # [2, C, WIDTH] in tiles of COLUMNS
     similarity,  # [strip, C] in tiles of both
@@ -222,7 +230,8 @@ def _gradients(
                 coefficient += from_rows
             coefficient = tl.where(apart, coefficient * tl.exp2(scores * steepness - steepness), 0.0)
             gradient = tl.dot(coefficient.to(z_others.dtype), z_others, gradient, input_precision=PRECISION)
-    out = gradients + ((split * 2 + view) * num_rows + r[:, None]).to(tl.int64) * WIDTH + tl.arange(0, WIDTH)[None, :]
+    place = (split * 2 + view) * (last_row - first_row) + r - first_row
+    out = gradients + place.to(tl.int64)[:, None] * WIDTH + tl.arange(0, WIDTH)[None, :]
     tl.store(out, gradient * factor, mask=exists[:, None])
 
 
@@ -264,11 +273,12 @@ class Pairs:
     def sums(self, rows: Side, columns: Side) -> Tensor:
         """Numerators and denominators of the rows in both views, without the own counterpart [2, 2, R]."""
         tiles = sums_tiles(rows.width, self.precision)
-        splits, a_split = _splits(len(rows), len(columns), tiles, rows.operands.device)
-        sums = rows.numbers.new_empty(splits, 2, 2, len(rows))
+        sums = rows.numbers.new_empty(2, 2, len(rows))
         for first, last, similarity in self._strips(rows, columns):
+            splits, a_split = _splits(last - first, len(columns), tiles, rows)
+            parts = sums.new_empty(splits, 2, 2, last - first)
             _sums[(triton.cdiv(last - first, tiles.rows), splits, 2)](
-                sums,
+                parts,
                 _in_tiles(rows.operands, 1, tiles.rows, rows.width),
                 _in_tiles(columns.operands, 1, tiles.columns, rows.width),
                 None if similarity is None else _in_tiles(similarity, tiles.rows, tiles.columns),
@@ -283,16 +293,18 @@ class Pairs:
                 LOG2_E / self.tau,
                 **self._constants(rows, tiles),
             )
-        return sums.sum(dim=0)
+            torch.sum(parts, dim=0, out=sums[..., first:last])
+        return sums
 
     def gradients(self, rows: Side, columns: Side, factor: float) -> Tensor:
         """Σ_j e_ij (c_ij + c_ji) z_j · factor of the rows in both views [2, R, WIDTH]."""
         tiles = gradient_tiles(rows.width, self.precision)
-        splits, a_split = _splits(len(rows), len(columns), tiles, rows.operands.device)
-        gradients = rows.numbers.new_empty(splits, 2, len(rows), rows.width)
+        gradients = rows.numbers.new_empty(2, len(rows), rows.width)
         for first, last, similarity in self._strips(rows, columns):
+            splits, a_split = _splits(last - first, len(columns), tiles, rows)
+            parts = gradients.new_empty(splits, 2, last - first, rows.width)
             _gradients[(triton.cdiv(last - first, tiles.rows), splits, 2)](
-                gradients,
+                parts,
                 _in_tiles(rows.operands, 1, tiles.rows, rows.width),
                 _in_tiles(columns.operands, 1, tiles.columns, rows.width),
                 None if similarity is None else _in_tiles(similarity, tiles.rows, tiles.columns),
@@ -312,7 +324,8 @@ class Pairs:
                 SHARED=self.weights.shared,
                 **self._constants(rows, tiles),
             )
-        return gradients[0] if splits == 1 else gradients.sum(dim=0)
+            torch.sum(parts, dim=0, out=gradients[:, first:last])
+        return gradients
 
     def _strips(self, rows: Side, columns: Side) -> Iterator[tuple[int, int, Tensor | None]]:
         """First row, last row and similarity of a strip of rows with all columns; one strip where that costs no memory."""
@@ -323,7 +336,7 @@ class Pairs:
         elif whole and isinstance(similarity, Stored) and isinstance(similarity.matrix, Tensor):
             yield 0, len(rows), similarity.matrix
         else:
-            height = min(max(STRIP_BYTES // (4 * len(columns)) // 128 * 128, 128), len(rows))
+            height = min(max(STRIP_BYTES // (4 * len(columns)) // 256 * 256, STRIP_ROWS), len(rows))
             buffer = aligned_empty(height, len(columns), torch.float32, rows.operands.device)
             for first in range(0, len(rows), height):
                 last = min(first + height, len(rows))
@@ -412,11 +425,16 @@ def _in_tiles(tensor: Tensor, *tile: int) -> TensorDescriptor:
     return TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), list(tile))
 
 
-def _splits(rows: int, columns: int, tiles: Tiles, device: torch.device) -> tuple[int, int]:
-    """Into how many parts the columns go, so that small problems fill the device too, and the columns of a part."""
-    programs = 2 * triton.cdiv(rows, tiles.rows)
-    wanted = 4 * _processors(device)
-    splits = max(1, min(triton.cdiv(wanted, programs), triton.cdiv(columns, 4 * tiles.columns), 16))
+def _splits(rows: int, columns: int, tiles: Tiles, side: Side) -> tuple[int, int]:
+    """Into how many parts the columns go, so that the programs fill the device in whole waves, and the columns of a part."""
+    programs, processors = 2 * triton.cdiv(rows, tiles.rows), _processors(side.operands.device)
+    most = min(64, columns // (8 * tiles.columns), PARTS_BYTES // (8 * rows * side.width))
+
+    def idle(splits: int) -> float:
+        waves: int = triton.cdiv(programs * splits, processors)
+        return float(waves * processors / (programs * splits) + 0.01 * splits)
+
+    splits = min(range(1, max(most, 1) + 1), key=idle)
     a_split = triton.cdiv(triton.cdiv(columns, splits), tiles.columns) * tiles.columns
     return triton.cdiv(columns, a_split), a_split
 

@@ -1,0 +1,61 @@
+"""``graphkin bench``: what the objective and a whole epoch cost here, in time and memory, against the dense way, in one run.
+
+A speed counts only where the result is right: every contender's loss and gradient are compared first, and one that disagrees
+gets no time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from graphkin.errors import OutputError
+from graphkin.runs import environment, write_json
+
+
+@dataclass(frozen=True)
+class Row:
+    """One contender on one problem. Exactly one of ``seconds`` and ``failure`` is given."""
+
+    problem: dict[str, Any]
+    contender: str
+    error: float | None = None
+    """of the gradient, or of the loss curve, relative"""
+    seconds: float | None = None
+    fastest: float | None = None
+    slowest: float | None = None
+    peak_bytes: int | None = None
+    """memory at its highest, inputs included"""
+    failure: str | None = None
+
+
+def commit() -> str | None:
+    """$GRAPHKIN_COMMIT, or what git says of the folder we are in."""
+    named = os.environ.get("GRAPHKIN_COMMIT")
+    if named:
+        return named
+    try:
+        found = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return found.stdout.strip()
+
+
+def append(path: Path, rows: list[Row]) -> None:
+    """Add a run to a file of runs."""
+    runs = read(path) if path.exists() else []
+    write_json(path, [*runs, {"commit": commit(), **environment(), "rows": [asdict(row) for row in rows]}])
+
+
+def read(path: Path) -> list[dict[str, Any]]:
+    try:
+        runs = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise OutputError(f"{path} is no file of benchmark runs: {error}") from error
+    if not isinstance(runs, list) or not all(isinstance(run, dict) and "rows" in run for run in runs):
+        raise OutputError(f"{path} is no file of benchmark runs: a list of runs with rows was expected.")
+    return runs

@@ -1,0 +1,186 @@
+"""The objective alone, forward and backward, all anchors, both views, on random embeddings and similarities."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from graphkin import objective
+from graphkin.bench import Row
+from graphkin.bench.measure import cost
+from graphkin.kernels import choose, two_view_loss
+from graphkin.similarity import Blend, FeatureCosine, NodeSimilarity, Stored
+from graphkin.sparse import SparseMatrix
+from graphkin.weights import AllAlike, Attraction, NodeWeights, OwnOnly, Repulsion
+
+WEIGHTS = ("infonce", "stored", "stored-bf16", "on-the-fly")
+TAU, TAU_POS, TAU_NEG, NEIGHBOURS = 0.4, 0.3, 0.3, 32
+ALLOWED = {"float32": 1e-3, "tf32": 5e-3, "bf16": 2e-2}
+"""relative error of the gradient up to which a contender is right"""
+DENSE_BYTES_A_PAIR = 64
+"""of the dense reference with its backward pass, measured: where it cannot fit, only the fastest are tried, and checked against
+the reference on some anchors"""
+CHECKED_ANCHORS = 64
+
+
+class Contender(NamedTuple):
+    name: str
+    precision: str
+    loss: Callable[[Tensor, Tensor, Tensor | None], Tensor]
+    """of both views, for all or for chosen anchors"""
+
+
+def compare(nodes: int, width: int, weights: str, features: int, device: torch.device, repeats: int = 10) -> Iterator[Row]:
+    """Every implementation that applies, on one problem."""
+    problem = {"nodes": nodes, "width": width, "weights": weights, "device": device.type}
+    if weights == "on-the-fly":
+        problem |= {"features": features, "neighbours": NEIGHBOURS}
+    u, v = _embeddings(nodes, width, device)
+    given = _weights(nodes, weights, features, device)
+    fits = DENSE_BYTES_A_PAIR * nodes**2 < 0.8 * _memory(device)
+    chosen = None if fits else torch.arange(0, nodes, max(nodes // CHECKED_ANCHORS, 1), device=device)[:CHECKED_ANCHORS]
+    expected = _result(_dense(given), u, v, chosen)
+    for contender in _contenders(given, u, fits):
+        try:
+            error = _error(_result(contender, u, v, chosen), expected)
+        except torch.OutOfMemoryError:
+            yield Row(problem, contender.name, failure="out of memory")
+            continue
+        if not error <= ALLOWED[contender.precision]:
+            yield Row(problem, contender.name, error, failure=f"disagrees with the definition: error {error:.1e}")
+            continue
+
+        def step(contender: Contender = contender) -> None:
+            _result(contender, u, v, None)
+
+        yield cost(problem, contender.name, step, device, error=error, repeats=repeats)
+
+
+def _contenders(weights: NodeWeights, u: Tensor, dense_fits: bool) -> Iterator[Contender]:
+    """The dense reference first, so that the others' speed is a ratio to it."""
+    infonce = isinstance(weights.positive, OwnOnly)
+    if dense_fits:
+        yield _dense(weights)
+    if infonce and u.is_cuda:
+        yield Contender("flex_attention", "bf16", _flex_attention())
+    if u.is_cuda and choose(u, weights, TAU) == "fused":
+        for precision in ("float32", "tf32", "bf16") if dense_fits else ("bf16",):
+            yield _kernel("fused", precision, weights)
+    if dense_fits:
+        yield _kernel("symmetric", "float32", weights.stored())
+        yield _kernel("symmetric", "bf16", weights.stored())
+        yield _kernel("blocked", "float32", weights)
+
+
+def _kernel(implementation: str, precision: str, weights: NodeWeights) -> Contender:
+    def loss(u: Tensor, v: Tensor, anchors: Tensor | None) -> Tensor:
+        chosen = implementation if anchors is None or implementation == "fused" else "blocked"
+        return two_view_loss(u, v, weights, TAU, anchors=anchors, implementation=chosen, precision=precision)
+
+    return Contender(f"{implementation} {precision}", precision, loss)
+
+
+def _dense(weights: NodeWeights) -> Contender:
+    """The definition, with its N×N weights computed before; a step of it is products, sums and PyTorch's own gradient."""
+    whole = None
+
+    def loss(u: Tensor, v: Tensor, anchors: Tensor | None) -> Tensor:
+        nonlocal whole
+        if anchors is not None:
+            return objective.enhanced(u, v, weights.block(anchors), TAU, anchors=anchors)
+        if isinstance(weights.positive, OwnOnly):
+            return objective.infonce(u, v, TAU)
+        whole = weights.block() if whole is None else whole
+        return objective.enhanced(u, v, whole, TAU)
+
+    return Contender("dense", "float32", loss)
+
+
+def _flex_attention() -> Callable[[Tensor, Tensor, Tensor | None], Tensor]:
+    """InfoNCE's denominators as the log-sum-exp of PyTorch's flex_attention over both views, in bfloat16."""
+    from torch.nn.attention.flex_attention import AuxRequest, flex_attention
+
+    compiled = torch.compile(flex_attention)
+
+    def loss(u: Tensor, v: Tensor, anchors: Tensor | None) -> Tensor:
+        z = torch.cat([u, v])
+
+        def without_itself(score: Tensor, b: Tensor, h: Tensor, row: Tensor, column: Tensor) -> Tensor:
+            return torch.where(row == column, -float("inf"), score)
+
+        rows = z if anchors is None else torch.cat([u[anchors], v[anchors]])
+        index = None if anchors is None else torch.cat([anchors, anchors + len(u)])
+
+        def for_chosen(score: Tensor, b: Tensor, h: Tensor, row: Tensor, column: Tensor) -> Tensor:
+            assert index is not None
+            return torch.where(index[row] == column, -float("inf"), score)
+
+        query, key = (part.bfloat16()[None, None] for part in (rows, z))
+        _, extra = compiled(
+            query,
+            key,
+            key,
+            score_mod=without_itself if index is None else for_chosen,
+            scale=1 / TAU,
+            return_aux=AuxRequest(lse=True),  # type: ignore[arg-type]
+        )
+        own = (u * v).sum(dim=1) / TAU
+        own = own if anchors is None else own[anchors]
+        difference: Tensor = extra.lse.mean() - own.mean()
+        return difference
+
+    return loss
+
+
+def _result(contender: Contender, u: Tensor, v: Tensor, anchors: Tensor | None) -> tuple[Tensor, Tensor]:
+    u, v = u.detach().requires_grad_(), v.detach().requires_grad_()
+    loss = contender.loss(u, v, anchors)
+    return loss.detach(), torch.stack(torch.autograd.grad(loss, (u, v)))
+
+
+def _error(found: tuple[Tensor, Tensor], expected: tuple[Tensor, Tensor]) -> float:
+    gradient = float((found[1] - expected[1]).norm() / expected[1].norm())
+    return max(gradient, float((found[0] - expected[0]).abs() / max(1.0, float(expected[0].abs()))))
+
+
+def _embeddings(nodes: int, width: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    draw = torch.Generator(device).manual_seed(0)
+    u = F.normalize(torch.randn(nodes, width, generator=draw, device=device), dim=1)
+    noise = F.normalize(torch.randn(nodes, width, generator=draw, device=device), dim=1)
+    return u, F.normalize(u + noise, dim=1)
+
+
+def _weights(nodes: int, kind: str, features: int, device: torch.device) -> NodeWeights:
+    if kind == "infonce":
+        return NodeWeights(OwnOnly(), AllAlike(), nodes, device)
+    similarity: NodeSimilarity = _similarity(nodes, features, device)
+    if kind.startswith("stored"):
+        similarity = similarity.stored(torch.bfloat16 if kind == "stored-bf16" else torch.float32)
+    return NodeWeights(Attraction(similarity, TAU_POS), Repulsion(similarity, TAU_NEG), nodes, device)
+
+
+def _similarity(nodes: int, features: int, device: torch.device) -> Blend:
+    """Random neighbours in place of top PageRank, and random features, a tenth of them not zero; half of each."""
+    draw = torch.Generator(device).manual_seed(1)
+    present = torch.rand(nodes, features, generator=draw, device=device) < 0.1
+    x = torch.rand(nodes, features, generator=draw, device=device) * present
+    row = torch.arange(nodes, device=device).repeat_interleave(min(NEIGHBOURS, nodes) // 2)
+    column = torch.randint(nodes, row.shape, generator=draw, device=device)
+    keys = torch.cat([row * nodes + column, column * nodes + row]).unique()
+    row, column = keys // nodes, keys % nodes
+    value = 1 / (1 + (row - column).abs().float())
+    rowptr = torch.searchsorted(row, torch.arange(nodes + 1, device=device))
+    structure = SparseMatrix.from_parts(rowptr, column, value, (nodes, nodes))
+    return Blend(Stored(structure, symmetric=True), FeatureCosine(x), 0.5)
+
+
+def _memory(device: torch.device) -> int:
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[1])
+    import os
+
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -1,0 +1,88 @@
+"""What a call of ``graphkin bench`` measures, checked before it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from graphkin.bench import Row, epoch, objective
+from graphkin.datasets import DEFAULT
+from graphkin.errors import SettingError, check_choice, check_whole
+from graphkin.graphs import Graph
+from graphkin.methods import Method
+from graphkin.readers import open_graph
+from graphkin.training import check_usable, device_named, resolve
+
+KINDS = ("objective", "epoch")
+NODES = {"cpu": [1000, 2708], "cuda": [2708, 19717]}
+WIDTHS = {"cpu": [128], "cuda": [256]}
+
+
+@dataclass(frozen=True)
+class Plan:
+    what: list[str]
+    nodes: list[int]
+    widths: list[int]
+    weights: list[str]
+    features: int
+    graphs: list[tuple[Graph, Method]]
+    device: torch.device
+    repeats: int
+
+    @staticmethod
+    def checked(
+        what: list[str] | None,
+        nodes: list[int] | None,
+        widths: list[int] | None,
+        weights: list[str] | None,
+        features: int,
+        graphs: list[str] | None,
+        methods: list[str] | None,
+        device: str,
+        repeats: int,
+        data_root: Path | None,
+    ) -> Plan:
+        where = device_named(device)
+        chosen = what or list(KINDS)
+        for kind in chosen:
+            check_choice("what to bench", kind, KINDS)
+        for kind in weights or ():
+            check_choice("weights", kind, objective.WEIGHTS)
+        for count in nodes or ():
+            check_whole("nodes", count, at_least=2)
+        for count in widths or ():
+            check_whole("width", count, at_least=1)
+        check_whole("features", features, at_least=1)
+        check_whole("repeats", repeats, at_least=1)
+        pairs = []
+        for name in (graphs or [DEFAULT]) if "epoch" in chosen else ():
+            graph = open_graph(name, data_root=data_root)
+            for method in methods or ["grace", "grace+"]:
+                setting = resolve(method, graph)
+                if setting.views is None:
+                    raise SettingError(f"bench epoch needs a method with two views, found {method}.")
+                check_usable(graph, setting)
+                pairs.append((graph, setting))
+        return Plan(
+            chosen,
+            nodes or NODES[where.type],
+            widths or WIDTHS[where.type],
+            weights or list(objective.WEIGHTS),
+            features,
+            pairs,
+            where,
+            repeats,
+        )
+
+    def rows(self, kind: str) -> Iterator[Row]:
+        if kind == "objective":
+            for weights in self.weights:
+                for width in self.widths:
+                    for nodes in self.nodes:
+                        yield from objective.compare(nodes, width, weights, self.features, self.device, self.repeats)
+        else:
+            for graph, method in self.graphs:
+                yield from epoch.compare(graph, method, self.device, self.repeats)
