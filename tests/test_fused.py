@@ -211,7 +211,9 @@ def test_training_curves_agree(small: Graph, settings: dict[str, float], monkeyp
     curves = []
     for implementation in ("fused", "blocked", "reference"):
         monkeypatch.setattr("graphkin.losses.choose", lambda *_, implementation=implementation: implementation)
-        curves.append(torch.tensor(fit(small, "grace+", epochs=6, hidden=8, device=DEVICE, **settings).losses))  # type: ignore[arg-type]
+        curves.append(
+            torch.tensor(fit(small, "grace+", epochs=6, hidden=8, precision="float32", device=DEVICE, **settings).losses)
+        )  # type: ignore[arg-type]
     torch.testing.assert_close(curves[0], curves[1], rtol=1e-3, atol=1e-4)
     torch.testing.assert_close(curves[0], curves[2], rtol=1e-3, atol=1e-4)
 

@@ -119,7 +119,8 @@ class Optimiser:
     """Adam, for a number of epochs.
 
     ``anchors`` nodes are drawn as anchors in each epoch, and ``positives`` and ``negatives`` nodes as V_M and V_N (None: all).
-    ``precision`` is that of the products of embeddings: "float32", "tf32" or "bf16".
+    ``precision`` is that of the products of embeddings in the objective: "float32", "tf32", "bf16", or "auto", which is bf16 on
+    a GPU with fused kernels and float32 elsewhere.
     """
 
     learning_rate: float = 1e-3
@@ -128,7 +129,7 @@ class Optimiser:
     anchors: int | None = None
     positives_sampled: int | None = None
     negatives_sampled: int | None = None
-    precision: str = "float32"
+    precision: str = "auto"
 
     def __post_init__(self) -> None:
         check_choice("precision", self.precision, PRECISIONS)

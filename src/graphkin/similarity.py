@@ -168,7 +168,7 @@ class FeatureCosine(NodeSimilarity):
             super().strip(first, last, out, columns, factor)
         else:
             others = self.unit if columns is None else self.unit[columns]
-            torch.mm(self.unit[first:last] * factor, others.T, out=out)
+            torch.addmm(out, self.unit[first:last], others.T, beta=0, alpha=factor, out=out)
             if not self.non_negative:
                 out.clamp_(min=0)
 

@@ -22,8 +22,7 @@ class SparseMatrix:
     def __init__(self, csr: Tensor, transposed: Tensor | None = None) -> None:
         self.csr = csr
         self._transposed = transposed
-        self._row_starts: list[int] | None = None
-        self._row_of_value: Tensor | None = None
+        self._places: dict[tuple[int, int, int], tuple[slice, Tensor]] = {}
 
     @classmethod
     def from_parts(cls, rowptr: Tensor, col: Tensor, value: Tensor, shape: tuple[int, int]) -> SparseMatrix:
@@ -123,15 +122,20 @@ class SparseMatrix:
     def add_rows(self, block: Tensor, first: int, last: int, factor: float) -> None:
         """Add ``factor`` times the rows from ``first`` up to ``last`` to a dense block of them, in place.
 
-        The first call reads the row pointers; no later one waits for the device.
+        Where the values go is found once for rows that come in the same strips again, and then nothing waits for the device.
         """
-        if self._row_starts is None:
-            self._row_starts, self._row_of_value = self.csr.crow_indices().tolist(), self.row_of_value
-        stored = slice(self._row_starts[first], self._row_starts[last])
-        assert self._row_of_value is not None
-        places = (self._row_of_value[stored] - first) * block.stride(0) + self.columns[stored]
-        flat = block.as_strided((len(block) * block.stride(0),), (1,))
+        step = block.stride(0)
+        if (first, last, step) not in self._places:
+            begin, end = self.csr.crow_indices()[[first, last]].tolist()
+            row = self._row_of(begin, end)
+            self._places[first, last, step] = slice(begin, end), (row - first) * step + self.columns[begin:end]
+        stored, places = self._places[first, last, step]
+        flat = block.as_strided((len(block) * step,), (1,))
         flat.index_add_(0, places, self.values[stored], alpha=factor)
+
+    def _row_of(self, begin: int, end: int) -> Tensor:
+        """The rows of the stored values from ``begin`` up to ``end``."""
+        return torch.searchsorted(self.csr.crow_indices(), torch.arange(begin, end, device=self.device), right=True) - 1
 
     def __matmul__(self, dense: Tensor) -> Tensor:
         product: Tensor = _Product.apply(dense, self)  # type: ignore[no-untyped-call]

@@ -14,7 +14,6 @@ from graphkin.arrays import smallest_entry
 from graphkin.errors import GraphError, SettingError
 from graphkin.fitted import Fitted
 from graphkin.graphs import Graph, as_graph
-from graphkin.kernels.precision import products_in
 from graphkin.loop import train
 from graphkin.methods import Method
 from graphkin.presets import method_named, presets
@@ -95,8 +94,7 @@ def fit_repeats(
         title = f"{chosen.name} on {graph.name}" + (
             f", {len(fitted) + len(group)} of {len(seeds)} seeds" if len(seeds) > 1 else ""
         )
-        with products_in(chosen.optimiser.precision):
-            curves = train(tasks, chosen, where, progress, title)
+        curves = train(tasks, chosen, where, progress, title)
         seconds = (time.perf_counter() - start) / len(group)
         for task, curve, seed in zip(tasks, curves, group, strict=True):
             fitted.append(

@@ -177,9 +177,13 @@ class Attraction(PositiveWeights):
     def numbers(self, rows: Tensor, block: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """a and l of :class:`FunctionWeights`, and the own counterpart's weight, from the rows' similarity to all nodes."""
         tau = _at(self.tau, rows, block)
-        logs = log_attraction(block, tau[:, None])
-        log_mean = logs.logsumexp(dim=1) - math.log(self.similarity.num_nodes)
-        own = logs[torch.arange(rows.numel(), device=rows.device), rows] - log_mean
+        own = log_attraction(block[torch.arange(rows.numel(), device=rows.device), rows], tau)
+        if block.amax() < 60 * tau.amin():
+            log_sum = torch.expm1(block / tau[:, None]).sum(dim=1).log()
+        else:
+            log_sum = log_attraction(block, tau[:, None]).logsumexp(dim=1)
+        log_mean = log_sum - math.log(self.similarity.num_nodes)
+        own = own - log_mean
         empty = log_mean == NONE
         level = torch.where(empty, 0, log_mean * LOG2_E)
         # Where all of s/τ is tiny, T is linear, and a smaller τ with a higher level says the same without overflow.
@@ -298,8 +302,13 @@ class NodeWeights:
         if not used:
             return FunctionWeights(None, numbers, factors, own, attract=False, repel=False, shared=True, largest_unit=1)
         largest = numbers.new_zeros(())
+        buffer: Tensor | None = None
         for rows in used[0].row_blocks():
-            block = used[0].block(rows)
+            if buffer is None:
+                buffer = used[0].block(rows[:1]).new_empty(rows.numel(), self.num_nodes)
+            block = buffer[: rows.numel()]
+            first = int(rows[0])
+            used[0].strip(first, first + rows.numel(), block)
             largest = torch.maximum(largest, block.amax())
             if isinstance(self.positive, Attraction):
                 numbers[0, rows], numbers[1, rows], own[rows] = self.positive.numbers(rows, block)

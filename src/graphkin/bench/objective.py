@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import torch
@@ -43,7 +43,7 @@ def compare(nodes: int, width: int, weights: str, features: int, device: torch.d
     given = _weights(nodes, weights, features, device)
     fits = DENSE_BYTES_A_PAIR * nodes**2 < 0.8 * _memory(device)
     chosen = None if fits else torch.arange(0, nodes, max(nodes // CHECKED_ANCHORS, 1), device=device)[:CHECKED_ANCHORS]
-    expected = _result(_dense(given), u, v, chosen)
+    expected = tuple(part.cpu() for part in _result(_dense(given), u, v, chosen))
     for contender in _contenders(given, u, fits):
         try:
             error = _error(_result(contender, u, v, chosen), expected)
@@ -142,9 +142,10 @@ def _result(contender: Contender, u: Tensor, v: Tensor, anchors: Tensor | None) 
     return loss.detach(), torch.stack(torch.autograd.grad(loss, (u, v)))
 
 
-def _error(found: tuple[Tensor, Tensor], expected: tuple[Tensor, Tensor]) -> float:
-    gradient = float((found[1] - expected[1]).norm() / expected[1].norm())
-    return max(gradient, float((found[0] - expected[0]).abs() / max(1.0, float(expected[0].abs()))))
+def _error(found: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
+    loss, gradient = (part.cpu() for part in found)
+    error = float((gradient - expected[1]).norm() / expected[1].norm())
+    return max(error, float((loss - expected[0]).abs() / max(1.0, float(expected[0].abs()))))
 
 
 def _embeddings(nodes: int, width: int, device: torch.device) -> tuple[Tensor, Tensor]:

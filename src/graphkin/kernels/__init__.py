@@ -20,7 +20,7 @@ from graphkin import objective
 from graphkin.errors import SettingError, check_choice, check_range
 from graphkin.kernels.blocked import some_anchors
 from graphkin.kernels.pooled import mean_positives
-from graphkin.kernels.precision import PRECISIONS, products_in
+from graphkin.kernels.precision import PRECISIONS, products_in, resolved
 from graphkin.kernels.symmetric import all_anchors
 from graphkin.weights import Candidates, NodeWeights, StoredWeights
 
@@ -40,20 +40,21 @@ def two_view_loss(
 ) -> Tensor:
     """``objective.enhanced`` of rows of unit length, for all nodes or sampled anchors and candidates.
 
-    ``precision`` is that of the products of embeddings: "float32", "tf32" (NVIDIA GPUs) or "bf16". Sums are always float32.
+    ``precision`` is that of the products of embeddings: "float32", "tf32" (NVIDIA GPUs) or "bf16"; "auto" is bf16 for the fused
+    kernels and float32 for all others. Sums are float32 in any case.
     """
     check_range("tau", tau, above=0)
     check_choice("pooling", pooling, objective.POOLINGS)
     check_choice("precision", precision, PRECISIONS)
     implementation = choose(u, weights, tau, pooling, anchors, candidates, implementation)
+    precision = resolved(precision, implementation)
     if implementation == "reference":
         columns = None if candidates is None else candidates.columns
         return objective.enhanced(u, v, weights.block(anchors, candidates), tau, pooling, anchors, columns)
 
     def compute() -> tuple[Tensor, Tensor]:
-        views = torch.stack([u.detach(), v.detach()])
         with products_in(precision):
-            return _computed(views, weights, tau, pooling, anchors, candidates, implementation, precision)
+            return _computed(u.detach(), v.detach(), weights, tau, pooling, anchors, candidates, implementation, precision)
 
     loss: Tensor = _WithGradient.apply(compute, u, v)  # type: ignore[no-untyped-call]
     return loss
@@ -147,11 +148,12 @@ class _WithGradient(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (gradient,) = ctx.saved_tensors
-        return None, *(gradient * grads[0])
+        return None, *(part * grads[0] for part in gradient)
 
 
 def _computed(
-    views: Tensor,
+    u: Tensor,
+    v: Tensor,
     weights: NodeWeights,
     tau: float,
     pooling: str,
@@ -166,12 +168,12 @@ def _computed(
 
         assert weights.functions is not None
         pooled = pooling == "mean" and weights.functions.attract
-        positives = mean_positives(views, weights, tau, anchors) if pooled else None
-        return all_candidates(views, weights.functions, tau, anchors, precision, positives)
+        positives = mean_positives(torch.stack([u, v]), weights, tau, anchors) if pooled else None
+        return all_candidates(u, v, weights.functions, tau, anchors, precision, positives)
     if implementation == "symmetric":
         assert isinstance(weights, StoredWeights) and weights.matrices is not None
-        result = all_anchors(views, weights.matrices, tau, precision)
+        result = all_anchors(torch.stack([u, v]), weights.matrices, tau, precision)
         if result is not None:
             return result
     rows = weights.all_nodes() if anchors is None else anchors
-    return some_anchors(views[0], views[1], weights, tau, pooling, rows, candidates, precision)
+    return some_anchors(u, v, weights, tau, pooling, rows, candidates, precision)

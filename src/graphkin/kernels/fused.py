@@ -273,14 +273,14 @@ class Pairs:
     def sums(self, rows: Side, columns: Side) -> Tensor:
         """Numerators and denominators of the rows in both views, without the own counterpart [2, 2, R]."""
         tiles = sums_tiles(rows.width, self.precision)
+        operands = _operands_in_tiles(rows, columns, tiles)
         sums = rows.numbers.new_empty(2, 2, len(rows))
         for first, last, similarity in self._strips(rows, columns):
             splits, a_split = _splits(last - first, len(columns), tiles, rows)
             parts = sums.new_empty(splits, 2, 2, last - first)
             _sums[(triton.cdiv(last - first, tiles.rows), splits, 2)](
                 parts,
-                _in_tiles(rows.operands, 1, tiles.rows, rows.width),
-                _in_tiles(columns.operands, 1, tiles.columns, rows.width),
+                *operands,
                 None if similarity is None else _in_tiles(similarity, tiles.rows, tiles.columns),
                 rows.nodes,
                 columns.nodes,
@@ -299,14 +299,14 @@ class Pairs:
     def gradients(self, rows: Side, columns: Side, factor: float) -> Tensor:
         """Σ_j e_ij (c_ij + c_ji) z_j · factor of the rows in both views [2, R, WIDTH]."""
         tiles = gradient_tiles(rows.width, self.precision)
+        operands = _operands_in_tiles(rows, columns, tiles)
         gradients = rows.numbers.new_empty(2, len(rows), rows.width)
         for first, last, similarity in self._strips(rows, columns):
             splits, a_split = _splits(last - first, len(columns), tiles, rows)
             parts = gradients.new_empty(splits, 2, last - first, rows.width)
             _gradients[(triton.cdiv(last - first, tiles.rows), splits, 2)](
                 parts,
-                _in_tiles(rows.operands, 1, tiles.rows, rows.width),
-                _in_tiles(columns.operands, 1, tiles.columns, rows.width),
+                *operands,
                 None if similarity is None else _in_tiles(similarity, tiles.rows, tiles.columns),
                 rows.nodes,
                 columns.nodes,
@@ -325,6 +325,7 @@ class Pairs:
                 **self._constants(rows, tiles),
             )
             torch.sum(parts, dim=0, out=gradients[:, first:last])
+            del parts
         return gradients
 
     def _strips(self, rows: Side, columns: Side) -> Iterator[tuple[int, int, Tensor | None]]:
@@ -362,26 +363,28 @@ class Pairs:
 
 
 def all_candidates(
-    views: Tensor,
+    u: Tensor,
+    v: Tensor,
     weights: FunctionWeights,
     tau: float,
     anchors: Tensor | None = None,
     precision: str = "float32",
     positives: Positives | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """Loss and gradient of ``objective.enhanced(*views, weights.block(anchors), tau, pooling, anchors)``, rows of unit length.
+    """Loss and gradient of ``objective.enhanced(u, v, weights.block(anchors), tau, pooling, anchors)``, rows of unit length.
 
     ``positives`` is the numerator of ``pooling="mean"`` and its gradient; without it, pooling is "sum".
     """
     if positives is not None:
         weights = weights._replace(attract=False)
     pairs = Pairs(weights, tau, precision)
-    nodes = torch.arange(views.size(1), dtype=torch.int32, device=views.device)
-    everyone = Side(_operands(views, precision), nodes, weights.numbers)
+    nodes = torch.arange(len(u), dtype=torch.int32, device=u.device)
+    everyone = Side(_operands(u, v, precision), nodes, weights.numbers)
     anchoring = everyone.choose(anchors)
-    mine, own_weight, factors = views, weights.own, weights.factors
+    own_weight, factors = weights.own, weights.factors
+    mine = (u, v)
     if anchors is not None:
-        mine, own_weight, factors = mine[:, anchors], own_weight[anchors], factors[:, anchors]
+        own_weight, factors, mine = own_weight[anchors], factors[:, anchors], (u[anchors], v[anchors])
 
     own = ((mine[0] * mine[1]).sum(dim=1) - 1).div_(tau).exp_()
     sums = pairs.sums(anchoring, everyone) * factors[:, None] + torch.stack([own_weight * own, own])[:, None]
@@ -393,31 +396,40 @@ def all_candidates(
     own_gradient = own * inverses[1].sum(dim=0)
     if positives is None:
         own_gradient -= own * own_weight * inverses[0].sum(dim=0)
-    to_counterparts = (own_gradient * (scale / tau))[:, None] * mine.flip(0)
+    own_gradient = (own_gradient * (scale / tau))[:, None]
     inverses *= factors[:, None]
     if anchors is None:
         anchoring = replace(everyone, inverses=inverses)
-        gradient = pairs.gradients(anchoring, anchoring, scale / tau)[..., : views.size(2)] + to_counterparts
+        gradient = pairs.gradients(anchoring, anchoring, scale / tau)[..., : u.size(1)]
+        for view in (0, 1):
+            gradient[view].addcmul_(own_gradient, mine[1 - view])
     else:
         anchoring = replace(anchoring, inverses=inverses)
         others = replace(everyone, inverses=inverses.new_zeros(2, 2, len(everyone)))
-        gradient = pairs.gradients(others, anchoring, scale / tau)[..., : views.size(2)]
-        of_anchors = pairs.gradients(anchoring, others, scale / tau)[..., : views.size(2)]
-        gradient = gradient.index_add(1, anchors, of_anchors + to_counterparts)
+        gradient = pairs.gradients(others, anchoring, scale / tau)[..., : u.size(1)]
+        of_anchors = pairs.gradients(anchoring, others, scale / tau)[..., : u.size(1)]
+        for view in (0, 1):
+            gradient[view].index_add_(0, anchors, of_anchors[view].addcmul_(own_gradient, mine[1 - view]))
     if positives is not None:
         gradient = gradient - positives.gradient * scale
     return loss, gradient
 
 
-def _operands(views: Tensor, precision: str) -> Tensor:
+def _operands(u: Tensor, v: Tensor, precision: str) -> Tensor:
     """Embeddings as the tensor cores take them: in the precision wanted, and a power of two wide."""
-    width = max(triton.next_power_of_2(views.size(2)), 16)
-    if width > views.size(2):
-        views = torch.nn.functional.pad(views, (0, width - views.size(2)))
-    if precision == "bf16":
-        rounded = views.bfloat16()
-        return rounded if views.is_cuda else rounded.float()  # Triton's interpreter cannot multiply bfloat16
-    return views.contiguous()
+    width = max(triton.next_power_of_2(u.size(1)), 16)
+    # Triton's interpreter cannot multiply bfloat16: there the rounded numbers are float32.
+    operands = u.new_zeros(2, len(u), width, dtype=torch.bfloat16 if precision == "bf16" else torch.float32)
+    operands[0, :, : u.size(1)] = u
+    operands[1, :, : u.size(1)] = v
+    return operands if u.is_cuda else operands.float()
+
+
+def _operands_in_tiles(rows: Side, columns: Side, tiles: Tiles) -> tuple[TensorDescriptor, TensorDescriptor]:
+    return (
+        _in_tiles(rows.operands, 1, tiles.rows, rows.width),
+        _in_tiles(columns.operands, 1, tiles.columns, columns.width),
+    )
 
 
 def _in_tiles(tensor: Tensor, *tile: int) -> TensorDescriptor:

@@ -8,7 +8,12 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-PRECISIONS = ("float32", "tf32", "bf16")
+PRECISIONS = ("auto", "float32", "tf32", "bf16")
+
+
+def resolved(precision: str, implementation: str) -> str:
+    """ "auto" is bf16 for the fused kernels, which keep scores in float32, and float32 for all others."""
+    return {"fused": "bf16"}.get(implementation, "float32") if precision == "auto" else precision
 
 
 def product(a: Tensor, b: Tensor, precision: str) -> Tensor:
