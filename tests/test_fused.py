@@ -207,13 +207,13 @@ def test_what_fused_needs_is_said() -> None:
 
 
 @pytest.mark.parametrize("settings", [{}, {"tau_pos": 0.1, "tau_neg": 0.1}])
-def test_training_curves_agree(small: Graph, settings: dict[str, float], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_curves_agree(small: Graph, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     curves = []
     for implementation in ("fused", "blocked", "reference"):
         monkeypatch.setattr("graphkin.losses.choose", lambda *_, implementation=implementation: implementation)
         curves.append(
             torch.tensor(fit(small, "grace+", epochs=6, hidden=8, precision="float32", device=DEVICE, **settings).losses)
-        )  # type: ignore[arg-type]
+        )
     torch.testing.assert_close(curves[0], curves[1], rtol=1e-3, atol=1e-4)
     torch.testing.assert_close(curves[0], curves[2], rtol=1e-3, atol=1e-4)
 

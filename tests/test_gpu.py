@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 
-from graphkin import EnhancedInfoNCE, Graph, Similarity, fit
+from graphkin import EnhancedInfoNCE, Graph, Similarity, fit, loop
 from graphkin.errors import GraphError
 from graphkin.presets import NAMES
 from graphkin.similarity import Stored
@@ -40,6 +42,24 @@ def test_every_method_trains(small: Graph, method: str) -> None:
     fitted = fit(small, method, device="cuda", epochs=30, hidden=16)
     assert torch.isfinite(fitted.embed(small)).all()
     assert fitted.embed(small).device.type == "cpu"
+
+
+def test_a_recorded_step_draws_new_views_each_time(small: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With nothing learned, only the views can change the loss."""
+    options: dict[str, Any] = {"epochs": 40, "hidden": 16, "learning_rate": 1e-30, "weight_decay": 0.0, "device": "cuda"}
+    replayed = torch.tensor(fit(small, "grace+", **options).losses)
+    monkeypatch.setattr(loop, "EPOCHS_BEFORE_RECORDING", 1000)
+    stepped = torch.tensor(fit(small, "grace+", **options).losses)
+    assert replayed.unique().numel() > 35
+    assert abs(float(replayed.mean() - stepped.mean())) < 4 * float(stepped.std()) / 40**0.5 + 1e-3
+
+
+def test_a_recorded_step_learns_as_well_as_one_that_is_not(cora: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    replayed = fit(cora, "grace+", epochs=60, device="cuda").losses
+    monkeypatch.setattr(loop, "EPOCHS_BEFORE_RECORDING", 1000)
+    stepped = fit(cora, "grace+", epochs=60, device="cuda").losses
+    assert replayed[:3] == pytest.approx(stepped[:3], rel=1e-3)
+    assert sum(replayed[-10:]) == pytest.approx(sum(stepped[-10:]), rel=0.02)
 
 
 @pytest.mark.parametrize("structure", ["ppr", "ppr-cosine"])

@@ -8,9 +8,10 @@ from torch import Tensor
 
 from graphkin import objective
 from graphkin.errors import SettingError
-from graphkin.kernels import blocked, symmetric, two_view_loss
+from graphkin.kernels import blocked, one_view_loss, symmetric, two_view_loss
 from graphkin.similarity import Stored
-from graphkin.weights import AllAlike, Attraction, Candidates, NodeWeights, OwnOnly, PositiveWeights, Repulsion
+from graphkin.sparse import SparseMatrix
+from graphkin.weights import AllAlike, Attraction, Candidates, Linked, NodeWeights, OwnOnly, PositiveWeights, Repulsion
 from tests.cases import unit
 
 F64 = torch.float64
@@ -114,6 +115,52 @@ def test_float32_error_is_at_most_twice_the_references() -> None:
             for fast, slow, truth in zip(found, reference, exact, strict=True):
                 allowed = 2 * (slow - truth).norm() + 1e-7 * truth.norm().clamp(min=1 if truth.dim() == 0 else 0)
                 assert (fast - truth).norm() <= allowed
+
+
+@pytest.mark.parametrize("implementation", ["blocked", "symmetric"])
+@pytest.mark.parametrize("kind", ["base", "plus"])
+def test_products_of_rounded_embeddings(kind: str, implementation: str) -> None:
+    """bfloat16 keeps 8 bits: the error is that of the definition on rounded scores, not more."""
+    u, v, weights = problem(257, 100, kind, torch.float32)
+    exact = value_and_gradient(*problem(257, 100, kind), "reference")
+    rounded = value_and_gradient(u.bfloat16(), v.bfloat16(), weights, "reference")
+    found = value_and_gradient(u, v, weights.stored(), implementation, precision="bf16")
+    for fast, slow, truth in zip(found, rounded, exact, strict=True):
+        assert (fast - truth).norm() <= 2 * (slow.double() - truth).norm() + 1e-3
+    assert (found[1] - exact[1]).norm() > 1e-5 * exact[1].norm()
+
+
+@pytest.mark.parametrize("kind", ["linked", "plus"])
+@pytest.mark.parametrize("size", [1, 2, 40, 90])
+def test_one_view(kind: str, size: int) -> None:
+    """Graph-MLP's batch: positives from links or from similarity, some anchors without any."""
+    _, _, both = problem(90, 5, "plus")
+    links = torch.rand(90, 90, generator=torch.Generator().manual_seed(1), dtype=F64)
+    matrix = torch.where(links + links.T > 1.6, links + links.T, 0).fill_diagonal_(1)
+    assert isinstance(both.positive, Attraction)
+    alone = Attraction(both.positive.similarity, both.positive.tau, counterpart=False)
+    weights = (
+        NodeWeights(Linked(SparseMatrix.from_dense(matrix)), AllAlike(F64), 90)
+        if kind == "linked"
+        else NodeWeights(alone, both.negative, 90)
+    )
+    nodes = torch.randperm(90, generator=torch.Generator().manual_seed(2))[:size].sort().values
+    results = []
+    for implementation in ("auto", "reference"):
+        z = unit(torch.randn(size, 5, generator=torch.Generator().manual_seed(3), dtype=F64)).requires_grad_()
+        loss = one_view_loss(z, weights, nodes, 0.4, implementation)
+        results.append((loss.detach(), *torch.autograd.grad(loss, z)))
+    assert_same(results[0], results[1])
+
+
+def test_one_view_at_a_tiny_temperature() -> None:
+    _, _, both = problem(40, 5, "plus")
+    z = unit(torch.randn(40, 5, generator=torch.Generator().manual_seed(3), dtype=F64))
+    assert isinstance(both.positive, Attraction)
+    weights = NodeWeights(Attraction(both.positive.similarity, 0.1, counterpart=False), both.negative, 40)
+    nodes = torch.arange(40)
+    exact = one_view_loss(z, weights, nodes, 1e-3, "reference")
+    torch.testing.assert_close(one_view_loss(z, weights, nodes, 1e-3), exact)
 
 
 def test_gradcheck_of_the_kernels() -> None:

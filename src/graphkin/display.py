@@ -39,8 +39,8 @@ def print_fit(console: Console, graph: Graph, fitted: Fitted, scores: dict[str, 
     )
     state = "stopped by Ctrl-C after" if fitted.interrupted else "trained for"
     console.print(
-        f"{fitted.method.name}: {state} {len(fitted.losses)} epochs in {fitted.seconds['train']:.1f} s, "
-        f"loss {fitted.losses[-1]:.4f}"
+        f"{fitted.method.name}: {state} {len(fitted.losses)} epochs in {fitted.seconds['train']:.1f} s "
+        f"({fitted.kernel} kernel), loss {fitted.losses[-1]:.4f}"
     )
     if "not_scored" in scores:
         console.print(f"not scored: {scores['not_scored']}", soft_wrap=True)

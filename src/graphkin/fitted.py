@@ -41,7 +41,7 @@ class Fitted:
     interrupted: bool = False
     seconds: dict[str, float] = field(default_factory=dict)
     kernel: str | None = None
-    """the implementation of the contrast that training used (docs/performance.md)"""
+    """implementation and precision of the contrast in training (docs/performance.md)"""
 
     @torch.no_grad()
     def embed(self, data: Graph | Data) -> Tensor:

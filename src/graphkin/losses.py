@@ -10,7 +10,7 @@ from torch.nn import functional as F
 
 from graphkin.errors import GraphError, check_choice, check_range, check_whole
 from graphkin.kernels import IMPLEMENTATIONS, choose, two_view_loss
-from graphkin.kernels.precision import PRECISIONS
+from graphkin.kernels.precision import PRECISIONS, resolved
 from graphkin.methods import Attract, Repel
 from graphkin.objective import POOLINGS
 from graphkin.randomness import generator
@@ -25,7 +25,7 @@ class TwoViewLoss(nn.Module):
     and V_N. They are drawn from a generator of the module's own, seeded with ``seed``.
 
     ``implementation`` and ``precision`` are those of :func:`graphkin.kernels.two_view_loss`; ``kernel`` tells after a call
-    which implementation was taken.
+    which were taken.
     """
 
     def __init__(
@@ -77,8 +77,10 @@ class TwoViewLoss(nn.Module):
         with torch.autocast(u.device.type, enabled=False):
             u, v = (F.normalize(rows.to(self.dtype), dim=1) for rows in (u, v))
             sets = (self.pooling, anchors, candidates)
-            self.kernel = choose(u, self.weights, self.tau, *sets, self.implementation)
-            return two_view_loss(u, v, self.weights, self.tau, *sets, self.kernel, self.precision)
+            chosen = choose(u, self.weights, self.tau, *sets, self.implementation)
+            precision = resolved(self.precision, chosen, nodes)
+            self.kernel = f"{chosen} {precision}"
+            return two_view_loss(u, v, self.weights, self.tau, *sets, chosen, precision)
 
 
 class EnhancedInfoNCE(TwoViewLoss):

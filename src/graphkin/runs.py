@@ -104,6 +104,7 @@ def run_record(fitted: Fitted, graph: Graph, scores: dict[str, Any]) -> dict[str
         },
         "scores": scores,
         "seconds": fitted.seconds,
+        "kernel": fitted.kernel,
         "epochs": len(fitted.losses),
         "interrupted": fitted.interrupted,
         "losses": list(fitted.losses),
@@ -117,7 +118,7 @@ def environment() -> dict[str, Any]:
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {
             "python": platform.python_version(),
-            **{name: _version(name) for name in ("graphkin", "torch", "torch_geometric", "numpy", "scikit-learn")},
+            **{name: _version(name) for name in ("graphkin", "torch", "torch_geometric", "triton", "numpy", "scikit-learn")},
         },
         "machine": {
             "system": platform.platform(),

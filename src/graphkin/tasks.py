@@ -33,7 +33,7 @@ class Task(Protocol):
 
     @property
     def kernel(self) -> str | None:
-        """The implementation of the contrast that was taken, once a step was made."""
+        """The implementation and precision of the contrast that were taken, once a step was made."""
         ...
 
     def loss(self) -> Tensor: ...
@@ -97,7 +97,8 @@ class TwoViewTask:
     @property
     def generators(self) -> list[torch.Generator] | None:
         sampled = (self.contrast.anchors, self.contrast.positives, self.contrast.negatives) != (None, None, None)
-        return None if sampled or self.contrast.kernel != "fused" else [self.view_generator, self.noise_generator]
+        fused = self.contrast.kernel is not None and self.contrast.kernel.startswith("fused")
+        return None if sampled or not fused else [self.view_generator, self.noise_generator]
 
 
 class SupervisedTask:
@@ -155,7 +156,7 @@ class SupervisedTask:
 
     @property
     def kernel(self) -> str | None:
-        return "symmetric"
+        return "symmetric float32"
 
     @property
     def generators(self) -> list[torch.Generator] | None:

@@ -52,7 +52,7 @@ def compare(graph: Graph, method: Method, device: torch.device, repeats: int = 5
         probe = tasks(few.configure(precision=precision))
         found = torch.tensor(train(probe, few, device, "none", "")[0].losses)
         error = float((found - expected).abs().max() / expected.abs().max())
-        name = f"graphkin {probe[0].kernel} {precision}"
+        name = f"graphkin {probe[0].kernel}"
         if not error <= ALLOWED:
             yield Row(problem, name, error, failure=f"its loss curve disagrees with the definition's: {error:.1e}")
             continue

@@ -48,7 +48,7 @@ class Plan:
         where = device_named(device)
         chosen = what or list(KINDS)
         for kind in chosen:
-            check_choice("what to bench", kind, KINDS)
+            check_choice("benchmark", kind, KINDS)
         for kind in weights or ():
             check_choice("weights", kind, objective.WEIGHTS)
         for count in nodes or ():

@@ -41,13 +41,13 @@ def two_view_loss(
     """``objective.enhanced`` of rows of unit length, for all nodes or sampled anchors and candidates.
 
     ``precision`` is that of the products of embeddings: "float32", "tf32" (NVIDIA GPUs) or "bf16"; "auto" is bf16 for the fused
-    kernels and float32 for all others. Sums are float32 in any case.
+    kernels on larger graphs and float32 otherwise. Sums are float32 in any case.
     """
     check_range("tau", tau, above=0)
     check_choice("pooling", pooling, objective.POOLINGS)
     check_choice("precision", precision, PRECISIONS)
     implementation = choose(u, weights, tau, pooling, anchors, candidates, implementation)
-    precision = resolved(precision, implementation)
+    precision = resolved(precision, implementation, len(u))
     if implementation == "reference":
         columns = None if candidates is None else candidates.columns
         return objective.enhanced(u, v, weights.block(anchors, candidates), tau, pooling, anchors, columns)

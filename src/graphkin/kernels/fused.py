@@ -276,7 +276,7 @@ class Pairs:
         operands = _operands_in_tiles(rows, columns, tiles)
         sums = rows.numbers.new_empty(2, 2, len(rows))
         for first, last, similarity in self._strips(rows, columns):
-            splits, a_split = _splits(last - first, len(columns), tiles, rows)
+            splits, a_split = _splits(last - first, len(columns), rows.width, tiles, _processors(rows.operands.device))
             parts = sums.new_empty(splits, 2, 2, last - first)
             _sums[(triton.cdiv(last - first, tiles.rows), splits, 2)](
                 parts,
@@ -302,7 +302,7 @@ class Pairs:
         operands = _operands_in_tiles(rows, columns, tiles)
         gradients = rows.numbers.new_empty(2, len(rows), rows.width)
         for first, last, similarity in self._strips(rows, columns):
-            splits, a_split = _splits(last - first, len(columns), tiles, rows)
+            splits, a_split = _splits(last - first, len(columns), rows.width, tiles, _processors(rows.operands.device))
             parts = gradients.new_empty(splits, 2, last - first, rows.width)
             _gradients[(triton.cdiv(last - first, tiles.rows), splits, 2)](
                 parts,
@@ -437,10 +437,11 @@ def _in_tiles(tensor: Tensor, *tile: int) -> TensorDescriptor:
     return TensorDescriptor(tensor, list(tensor.shape), list(tensor.stride()), list(tile))
 
 
-def _splits(rows: int, columns: int, tiles: Tiles, side: Side) -> tuple[int, int]:
+@functools.lru_cache
+def _splits(rows: int, columns: int, width: int, tiles: Tiles, processors: int) -> tuple[int, int]:
     """Into how many parts the columns go, so that the programs fill the device in whole waves, and the columns of a part."""
-    programs, processors = 2 * triton.cdiv(rows, tiles.rows), _processors(side.operands.device)
-    most = min(64, columns // (8 * tiles.columns), PARTS_BYTES // (8 * rows * side.width))
+    programs = 2 * triton.cdiv(rows, tiles.rows)
+    most = min(64, columns // (8 * tiles.columns), PARTS_BYTES // (8 * rows * width))
 
     def idle(splits: int) -> float:
         waves: int = triton.cdiv(programs * splits, processors)

@@ -11,9 +11,15 @@ from torch import Tensor
 PRECISIONS = ("auto", "float32", "tf32", "bf16")
 
 
-def resolved(precision: str, implementation: str) -> str:
-    """ "auto" is bf16 for the fused kernels, which keep scores in float32, and float32 for all others."""
-    return {"fused": "bf16"}.get(implementation, "float32") if precision == "auto" else precision
+EXACT_UP_TO = 4096
+"""nodes up to which a GPU's float32 products cost little"""
+
+
+def resolved(precision: str, implementation: str, nodes: int) -> str:
+    """ "auto" is bf16 for the fused kernels on more nodes than ``EXACT_UP_TO``, and float32 otherwise."""
+    if precision != "auto":
+        return precision
+    return "bf16" if implementation == "fused" and nodes > EXACT_UP_TO else "float32"
 
 
 def product(a: Tensor, b: Tensor, precision: str) -> Tensor:

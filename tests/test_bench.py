@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from graphkin import Graph
+from graphkin.bench import Row, append, epoch, objective, read
+from graphkin.cli import run
+from graphkin.errors import OutputError
+from graphkin.methods import GRACE, plus
+
+CPU = torch.device("cpu")
+
+
+@pytest.mark.parametrize("weights", objective.WEIGHTS)
+def test_every_contender_agrees_and_is_timed(weights: str) -> None:
+    rows = list(objective.compare(90, 8, weights, 20, CPU, repeats=2))
+    assert [row.contender for row in rows] == ["dense", "symmetric float32", "symmetric bf16", "blocked float32"]
+    for row in rows:
+        assert row.failure is None and row.seconds is not None and row.error is not None
+        assert row.seconds > 0 and row.peak_bytes is not None and row.peak_bytes > 2**20
+
+
+def test_no_speed_while_the_values_disagree(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(u: Tensor, v: Tensor, *_: Any, **__: Any) -> Tensor:
+        return (u * v).sum()
+
+    monkeypatch.setattr(objective, "two_view_loss", wrong)
+    _, *others = objective.compare(50, 8, "infonce", 20, CPU, repeats=1)
+    assert others
+    for row in others:
+        assert row.seconds is None and row.failure is not None and "disagrees with the definition" in row.failure
+
+
+def test_where_the_dense_way_cannot_fit_some_anchors_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(objective, "_memory", lambda device: 0)
+    assert list(objective.compare(50, 8, "on-the-fly", 20, CPU, repeats=1)) == []
+
+
+def test_epochs(small: Graph) -> None:
+    rows = list(epoch.compare(small, plus(GRACE).configure(hidden=8), CPU, repeats=1))
+    assert [row.contender for row in rows] == ["published form", "graphkin symmetric float32", "graphkin symmetric bf16"]
+    assert all(row.seconds is not None for row in rows)
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = ["--nodes", "40", "--nodes", "80", "--width", "8", "--weights", "stored", "--weights", "infonce", "--repeats", "1"]
+    arguments = ["bench", "objective", *sizes, "--device", "cpu", "--out", str(tmp_path)]
+    assert run([*arguments, "--plot", str(tmp_path / "plot.png")]) == 0
+    shown = capsys.readouterr().out
+    assert "nodes 80, width 8, stored, cpu: symmetric float32:" in shown
+    assert (tmp_path / "plot.png").stat().st_size > 10_000
+    assert run([*arguments, "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["rows"]) == 16
+    runs = read(tmp_path / "objective.json")
+    assert [len(one["rows"]) for one in runs] == [16, 16]
+    assert {"commit", "versions", "machine", "finished"} <= set(runs[0])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["bench", "speed"], "unknown benchmark 'speed'. Allowed: objective, epoch."),
+        (["bench", "objective", "--weights", "dense"], "unknown weights 'dense'. Allowed: infonce, stored"),
+        (["bench", "objective", "--nodes", "1"], "nodes must be a whole number >= 2, found 1"),
+        (["bench", "epoch", "--method", "graph-mlp"], "needs a method with two views, found graph-mlp"),
+    ],
+)
+def test_mistakes(arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([*arguments, "--device", "cpu", "--out", str(tmp_path)]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_file_that_is_not_ours_is_not_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "objective.json"
+    for content in ("not json", '{"a": 1}', "[1]"):
+        path.write_text(content)
+        with pytest.raises(OutputError, match="no file of benchmark runs"):
+            append(path, [Row({}, "dense")])
+        assert path.read_text() == content
