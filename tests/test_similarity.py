@@ -186,3 +186,27 @@ def test_permuting_the_nodes_permutes_the_similarity() -> None:
 def test_blend_of_any_two_similarities() -> None:
     a, b = Stored(torch.eye(2)), Stored(torch.ones(2, 2))
     assert torch.equal(whole(Blend(a, b, 0.5)), torch.tensor([[0.75, 0.25], [0.25, 0.75]]))
+
+
+def test_top_keeps_the_largest_of_every_row_and_column(cora: Graph) -> None:
+    whole = PageRank(cora.edge_index, cora.num_nodes, steps=3).stored().matrix
+    assert isinstance(whole, torch.Tensor)
+    top = Stored(whole).top(5)
+    assert isinstance(top.matrix, SparseMatrix) and top.symmetric
+    kept = top.matrix.to_dense()
+    torch.testing.assert_close(kept, kept.T)
+    smallest = whole.topk(5, dim=1).values[:, -1] * (1 + 1e-5)
+    inside = (whole > smallest[:, None]) | (whole > smallest)
+    torch.testing.assert_close(kept[inside], whole[inside])
+    assert ((kept > 0).sum(dim=1) >= (whole > 0).sum(dim=1).clamp(max=5)).all()
+    assert (kept > 0).sum() <= 2 * 5 * cora.num_nodes
+    everything = Similarity(beta=0.5, steps=3, top_k=10**6).on(cora)
+    rows = torch.tensor([0, 17])
+    torch.testing.assert_close(everything.block(rows), Similarity(beta=0.5, steps=3).on(cora).block(rows))
+
+
+def test_a_block_of_a_sparse_matrix() -> None:
+    draw = torch.Generator().manual_seed(0)
+    dense = torch.where(torch.rand(9, 9, generator=draw) < 0.4, torch.rand(9, 9, generator=draw), 0)
+    rows, columns = torch.tensor([8, 0, 3, 3]), torch.tensor([5, 1, 8])
+    assert torch.equal(SparseMatrix.from_dense(dense).block(rows, columns), dense[rows][:, columns])

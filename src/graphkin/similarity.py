@@ -59,6 +59,26 @@ class NodeSimilarity(ABC):
         size = max(min(BLOCK, BLOCK_PAIRS // self.num_nodes), 16)
         yield from torch.arange(self.num_nodes, device=self.device).split(size)
 
+    def top(self, count: int) -> Stored:
+        """The ``count`` largest of every row, its own included, and of every column: a sparse, symmetric similarity.
+
+        Every row is computed once; no N×N matrix is kept.
+        """
+        keys, values = [], []
+        for rows in self.row_blocks():
+            largest, columns = self.block(rows).topk(min(count, self.num_nodes), dim=1)
+            similar = largest > 0
+            row = rows[:, None].expand_as(columns)[similar]
+            keys += [row * self.num_nodes + columns[similar], columns[similar] * self.num_nodes + row]
+            values += [largest[similar]] * 2
+        key, order = torch.cat(keys).sort(stable=True)
+        first = torch.ones_like(key, dtype=torch.bool)
+        first[1:] = key[1:] != key[:-1]
+        key, value = key[first], torch.cat(values)[order][first]
+        rowptr = torch.searchsorted(key // self.num_nodes, torch.arange(self.num_nodes + 1, device=self.device))
+        matrix = SparseMatrix.from_parts(rowptr, key % self.num_nodes, value, (self.num_nodes, self.num_nodes))
+        return Stored(matrix, symmetric=True)
+
     def stored(self, dtype: torch.dtype | None = None) -> Stored:
         """The same similarity as one N×N matrix, for graphs where that fits; ``torch.bfloat16`` halves the matrix."""
         rows = next(self.row_blocks())
@@ -266,7 +286,8 @@ class Similarity:
 
     ``beta`` is the share of features (0: structure alone, 1: features alone). ``structure`` is "ppr" or "ppr-cosine",
     ``alpha`` the restart probability, ``steps`` the number of PageRank steps (None: exact), ``self_loops`` whether each node
-    is linked with itself before normalising.
+    is linked with itself before normalising. ``top_k`` keeps the k largest PageRanks of every node (None: all), so that a graph
+    whose N×N similarity does not fit into memory has one that is computed on the fly.
     """
 
     beta: float = 0.7
@@ -274,6 +295,7 @@ class Similarity:
     alpha: float = 0.1
     steps: int | None = 20
     self_loops: bool = True
+    top_k: int | None = None
 
     def __post_init__(self) -> None:
         check_range("beta", self.beta, at_least=0, at_most=1)
@@ -281,6 +303,8 @@ class Similarity:
         check_range("alpha", self.alpha, above=0, below=1)
         if self.steps is not None:
             check_whole("steps", self.steps, at_least=1)
+        if self.top_k is not None:
+            check_whole("top_k", self.top_k, at_least=1)
         if not isinstance(self.self_loops, bool):
             raise SettingError(f"self_loops must be true or false, found {self.self_loops!r}.")
 
@@ -303,7 +327,9 @@ class Similarity:
             dtype=dtype,
             edge_weight=graph.edge_weight,
         )
-        structure = pagerank if self.structure == "ppr" else PageRankCosine(pagerank)
+        structure: NodeSimilarity = pagerank if self.structure == "ppr" else PageRankCosine(pagerank)
+        if self.top_k is not None and self.beta < 1:
+            structure = structure.top(self.top_k)
         return structure if self.beta == 0 else Blend(structure, FeatureCosine(graph.x.to(dtype=dtype)), self.beta)
 
 

@@ -44,7 +44,7 @@ def compare(nodes: int, width: int, weights: str, features: int, device: torch.d
     fits = DENSE_BYTES_A_PAIR * nodes**2 < 0.8 * _memory(device)
     chosen = None if fits else torch.arange(0, nodes, max(nodes // CHECKED_ANCHORS, 1), device=device)[:CHECKED_ANCHORS]
     expected = tuple(part.cpu() for part in _result(_dense(given), u, v, chosen))
-    for contender in _contenders(given, u, fits):
+    for contender in _contenders(given, u, fits, weights == "on-the-fly"):
         try:
             error = _error(_result(contender, u, v, chosen), expected)
         except torch.OutOfMemoryError:
@@ -60,7 +60,7 @@ def compare(nodes: int, width: int, weights: str, features: int, device: torch.d
         yield cost(problem, contender.name, step, device, error=error, repeats=repeats)
 
 
-def _contenders(weights: NodeWeights, u: Tensor, dense_fits: bool) -> Iterator[Contender]:
+def _contenders(weights: NodeWeights, u: Tensor, dense_fits: bool, on_the_fly: bool) -> Iterator[Contender]:
     """The dense reference first, so that the others' speed is a ratio to it."""
     infonce = isinstance(weights.positive, OwnOnly)
     if dense_fits:
@@ -70,9 +70,10 @@ def _contenders(weights: NodeWeights, u: Tensor, dense_fits: bool) -> Iterator[C
     if u.is_cuda and choose(u, weights, TAU) == "fused":
         for precision in ("float32", "tf32", "bf16") if dense_fits else ("bf16",):
             yield _kernel("fused", precision, weights)
-    if dense_fits:
+    if dense_fits and not on_the_fly:
         yield _kernel("symmetric", "float32", weights.stored())
         yield _kernel("symmetric", "bf16", weights.stored())
+    if dense_fits:
         yield _kernel("blocked", "float32", weights)
 
 
