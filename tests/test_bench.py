@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from graphkin import Graph
-from graphkin.bench import Row, append, epoch, objective, read
+from graphkin.bench import Results, Row, epoch, objective, read
 from graphkin.cli import run
 from graphkin.errors import OutputError
 from graphkin.methods import GRACE, plus
@@ -57,7 +57,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "nodes 80, width 8, stored, cpu: symmetric float32:" in shown
     assert (tmp_path / "plot.png").stat().st_size > 10_000
     assert run([*arguments, "--json"]) == 0
-    assert len(json.loads(capsys.readouterr().out)["rows"]) == 16
+    assert len(json.loads(capsys.readouterr().out)["objective"]) == 16
     runs = read(tmp_path / "objective.json")
     assert [len(one["rows"]) for one in runs] == [16, 16]
     assert {"commit", "versions", "machine", "finished"} <= set(runs[0])
@@ -77,10 +77,18 @@ def test_mistakes(arguments: list[str], message: str, tmp_path: Path, capsys: py
     assert message in capsys.readouterr().err
 
 
+def test_what_was_measured_before_a_failure_is_kept(tmp_path: Path) -> None:
+    results = Results(tmp_path / "objective.json")
+    results.add(Row({"nodes": 5}, "dense", seconds=1.0))
+    results.add(Row({"nodes": 5}, "blocked", failure="out of memory"))
+    (kept,) = read(tmp_path / "objective.json")
+    assert [row["contender"] for row in kept["rows"]] == ["dense", "blocked"]
+
+
 def test_a_file_that_is_not_ours_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "objective.json"
     for content in ("not json", '{"a": 1}', "[1]"):
         path.write_text(content)
         with pytest.raises(OutputError, match="no file of benchmark runs"):
-            append(path, [Row({}, "dense")])
+            Results(path)
         assert path.read_text() == content

@@ -19,7 +19,9 @@ import torch
 
 import graphkin
 from graphkin import cli
+from graphkin.bench import plan
 from graphkin.datasets import DATASETS
+from scripts import performance_table
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -29,7 +31,7 @@ MODULES = sorted(m.name for m in pkgutil.walk_packages(graphkin.__path__, "graph
 
 @pytest.fixture
 def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the graph that docs/data.md shows, and training that lasts two epochs."""
+    """A folder with the graph that docs/data.md shows, training that lasts two epochs, and benchmarks of small graphs."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my-graph").mkdir()
     shown = re.search(r"```\nmy-graph/edges.*?\n(.*?)```", DATA, flags=re.DOTALL)
@@ -41,6 +43,8 @@ def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     shutil.copy(tmp_path / "my-graph" / "edges.csv", tmp_path / "edges.csv")
     for module in (graphkin, cli):
         monkeypatch.setattr(module, "fit", functools.partial(graphkin.fit, epochs=2))
+    monkeypatch.setattr(plan, "NODES", {"cpu": [60], "cuda": [60]})
+    monkeypatch.setattr(plan, "DEFAULT", "my-graph")
     return tmp_path
 
 
@@ -110,6 +114,27 @@ def test_the_results_table_is_the_run_files() -> None:
     differences = [b - a for a, b in zip(accuracies["GRACE"], accuracies["GRACE+"], strict=True)]
     assert f"{statistics.mean(differences):+.2f} ± {statistics.stdev(differences):.2f} points, median" in README
     assert f"median {statistics.median(differences):+.2f}:" in README
+
+
+def test_the_performance_page_is_the_result_files() -> None:
+    page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+    assert performance_table.page(page) == page
+    rows = json.loads((ROOT / "docs" / "results" / "precision-8-seeds.json").read_text(encoding="utf-8"))["rows"]
+    accuracy = {(row["graph"], row["precision"]): row["accuracy"] for row in rows}
+    for graph in ("cora", "citeseer"):
+        pairs = zip(accuracy[graph, "bf16"], accuracy[graph, "float32"], strict=True)
+        differences = [rounded - exact for rounded, exact in pairs]
+        error = statistics.stdev(differences) / len(differences) ** 0.5
+        shown = f"{graph.capitalize()} {statistics.mean(differences):.2f} ± {error:.2f}".replace("-", "−")
+        assert shown in page, shown
+
+
+def test_the_readmes_speeds_are_the_performance_pages() -> None:
+    section = README.split("## Speed")[1].split("##")[0]
+    measured = performance_table.table().replace("**", "")
+    numbers = re.findall(r"[\d.]+ (?:ms|s|GiB)\b", section)
+    assert len(numbers) > 10
+    assert [number for number in numbers if number not in measured] == []
 
 
 def test_links_and_named_tests_exist() -> None:

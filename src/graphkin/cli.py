@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 
 from graphkin import __version__
-from graphkin.bench import Row, append, read
+from graphkin.bench import Results, read
 from graphkin.bench.objective import WEIGHTS
 from graphkin.bench.plan import Plan
 from graphkin.bench.plot import plot as draw
@@ -278,17 +278,16 @@ def bench_command(
     """
     plan = Plan.checked(what, nodes, width, weights, features, graph, method, device, repeats, data_root)
     check_writable(out)
-    for kind in plan.what:
-        rows: list[Row] = []
+    files = {kind: Results(out / f"{kind}.json") for kind in plan.what}
+    for kind, results in files.items():
         for row in plan.rows(kind):
-            rows.append(row)
+            results.add(row)
             if not as_json:
-                console.print(bench_line(row, rows), soft_wrap=True)
-        append(out / f"{kind}.json", rows)
-        if as_json:
-            print_json({"bench": kind, "rows": [asdict(row) for row in rows]})
+                console.print(bench_line(row, results.rows), soft_wrap=True)
+    if as_json:
+        print_json({kind: [asdict(row) for row in results.rows] for kind, results in files.items()})
     if plot is not None:
-        draw(read(out / "objective.json"), plot)
+        draw(read(out / "objective.json"), plot, plan.device.type)
     if not as_json:
         console.print(f"added to {', '.join(str(out / f'{kind}.json') for kind in plan.what)}", soft_wrap=True)
 

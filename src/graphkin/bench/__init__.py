@@ -45,10 +45,18 @@ def commit() -> str | None:
     return found.stdout.strip()
 
 
-def append(path: Path, rows: list[Row]) -> None:
-    """Add a run to a file of runs."""
-    runs = read(path) if path.exists() else []
-    write_json(path, [*runs, {"commit": commit(), **environment(), "rows": [asdict(row) for row in rows]}])
+class Results:
+    """A run in a file of runs, whole on disk after every row."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.earlier = read(path) if path.exists() else []
+        self.rows: list[Row] = []
+
+    def add(self, row: Row) -> None:
+        self.rows.append(row)
+        run = {"commit": commit(), **environment(), "rows": [asdict(row) for row in self.rows]}
+        write_json(self.path, [*self.earlier, run])
 
 
 def read(path: Path) -> list[dict[str, Any]]:

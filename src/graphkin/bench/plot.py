@@ -9,8 +9,8 @@ from graphkin.errors import SettingError
 from graphkin.files import write_whole
 
 
-def plot(runs: list[dict[str, Any]], path: Path) -> None:
-    """One line for each contender and kind of weights; the last run counts where several measured the same."""
+def plot(runs: list[dict[str, Any]], path: Path, device: str) -> None:
+    """A column for each kind of weights, a line for each contender; the last run counts where several measured the same."""
     try:
         import matplotlib
     except ImportError as error:
@@ -18,23 +18,27 @@ def plot(runs: list[dict[str, Any]], path: Path) -> None:
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    latest: dict[tuple[Any, ...], dict[str, Any]] = {}
+    latest: dict[tuple[str, str, int, int], dict[str, Any]] = {}
     for run in runs:
         for row in run["rows"]:
             problem = row["problem"]
-            if row["seconds"] is not None and "weights" in problem:
-                latest[problem["device"], problem["weights"], problem["width"], row["contender"], problem["nodes"]] = row
-    kinds = sorted({key[:3] for key in latest})
-    figure, axes = pyplot.subplots(2, len(kinds), figsize=(4.2 * len(kinds), 7), squeeze=False, sharex=True, sharey="row")
+            if row["seconds"] is not None and problem.get("device") == device and "weights" in problem:
+                latest[problem["weights"], row["contender"], problem["width"], problem["nodes"]] = row
+    kinds = sorted({key[0] for key in latest})
+    if not kinds:
+        raise SettingError(f"there is nothing to plot: no run of the objective on {device} so far.")
+    contenders = sorted({key[1] for key in latest})
+    palette = pyplot.get_cmap("tab10")
+    colours = {contender: palette(place % 10) for place, contender in enumerate(contenders)}
+    figure, axes = pyplot.subplots(2, len(kinds), figsize=(4 * len(kinds), 7), squeeze=False, sharex=True, sharey="row")
     for column, kind in enumerate(kinds):
-        device, weights, width = kind
-        axes[0][column].set_title(f"{weights}, d = {width}, {device}")
-        for contender in sorted({key[3] for key in latest if key[:3] == kind}):
-            points = sorted((key[4], row) for key, row in latest.items() if key[:4] == (*kind, contender))
+        axes[0][column].set_title(f"{kind}, {device}")
+        for contender, width in sorted({key[1:3] for key in latest if key[0] == kind}):
+            points = sorted((key[3], row) for key, row in latest.items() if key[:3] == (kind, contender, width))
             nodes = [count for count, _ in points]
-            style = {"marker": "o", "markersize": 4, "linestyle": "--" if contender.startswith("dense") else "-"}
-            axes[0][column].plot(nodes, [1e3 * row["seconds"] for _, row in points], label=contender, **style)
-            axes[1][column].plot(nodes, [(row["peak_bytes"] or 0) / 2**30 for _, row in points], label=contender, **style)
+            style = {"color": colours[contender], "marker": "o", "markersize": 4, "label": f"{contender}, d = {width}"}
+            axes[0][column].plot(nodes, [1e3 * row["seconds"] for _, row in points], **style)
+            axes[1][column].plot(nodes, [(row["peak_bytes"] or 0) / 2**30 for _, row in points], **style)
         axes[1][column].set_xlabel("nodes")
         axes[0][column].legend(fontsize=7)
     axes[0][0].set_ylabel("milliseconds, forward and backward")
@@ -43,5 +47,5 @@ def plot(runs: list[dict[str, Any]], path: Path) -> None:
         axis.set(xscale="log", yscale="log")
         axis.grid(visible=True, which="major", alpha=0.3)
     figure.tight_layout()
-    write_whole(path, lambda file: figure.savefig(file, format=path.suffix.lstrip(".") or "png", dpi=110))
+    write_whole(path, lambda file: figure.savefig(file, format=path.suffix.lstrip(".") or "png", dpi=100))
     pyplot.close(figure)

@@ -1,0 +1,187 @@
+"""Write the table of docs/performance.md from benchmarks/results: ``python scripts/performance_table.py``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from graphkin.bench import read
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "performance.md"
+START, END = "<!-- measured -->\n", "<!-- end -->"
+BF16, TF32, FP32, CPU, CPU_BF16 = 774e12, 404e12, 51e12, 190e9, 340e9
+"""operations a second: what an H200 and two CPU cores were measured to reach on large products"""
+
+
+class Line(NamedTuple):
+    what: str
+    problem: dict[str, Any]
+    contender: str
+    against: str | None
+    target: str
+    floor: float
+    """seconds"""
+
+
+def pairs(nodes: int, width: int, features: int = 0) -> float:
+    """24 N²d operations of the objective in bf16, and twice 2 N²F of similarity on the fly in TF32."""
+    return 24 * nodes**2 * width / BF16 + 4 * nodes**2 * features / TF32
+
+
+def encoder(nodes: int, features: int, hidden: int) -> float:
+    """Products of two views, forward and backward, in float32; the first layer needs no gradient in its input."""
+    products = 2 * features * 2 * hidden + 3 * (2 * hidden * hidden + 2 * hidden * hidden)
+    return 2 * 2 * nodes * products / FP32
+
+
+def cora(rate: float, encoder_rate: float) -> float:
+    """Half of the scores by symmetry; 18 features of a node are not zero, and the first layer skips the others."""
+    return 16 * 2708**2 * 128 / rate + encoder(2708, 18, 128) * FP32 / encoder_rate
+
+
+def on_gpu(nodes: int, weights: str, width: int) -> dict[str, Any]:
+    return {"nodes": nodes, "weights": weights, "width": width, "device": "cuda"}
+
+
+def grace_plus(graph: str, device: str) -> dict[str, Any]:
+    return {"graph": graph, "method": "grace+", "device": device}
+
+
+EIGHT = "8 repeats at a time"
+LINES = [
+    Line(
+        "N = 19,717, d = 256, similarity stored (bf16)",
+        on_gpu(19717, "stored-bf16", 256),
+        "fused bf16",
+        "dense",
+        "≤ 10 ms, ≤ 1.5 GiB",
+        pairs(19717, 256),
+    ),
+    Line(
+        "the same, on the fly: 32 neighbours, 500 features",
+        on_gpu(19717, "on-the-fly", 256),
+        "fused bf16",
+        "dense",
+        "≤ 20 ms, ≤ 0.3 GiB",
+        pairs(19717, 256, 500),
+    ),
+    Line(
+        "N = 169,343, d = 256, on the fly, 128 features",
+        on_gpu(169343, "on-the-fly", 256),
+        "fused bf16",
+        None,
+        "≤ 1.2 s, ≤ 6 GiB",
+        pairs(169343, 256, 128),
+    ),
+    Line(
+        "N = 1,000,000, d = 128, on the fly, 128 features",
+        on_gpu(10**6, "on-the-fly", 128),
+        "fused bf16",
+        None,
+        "runs",
+        pairs(10**6, 128, 128),
+    ),
+    Line(
+        "InfoNCE, N = 19,717, d = 256",
+        on_gpu(19717, "infonce", 256),
+        "fused bf16",
+        "flex_attention",
+        "–",
+        pairs(19717, 256),
+    ),
+    Line(
+        "GRACE+ epoch, Pubmed, all anchors",
+        grace_plus("pubmed", "cuda"),
+        "graphkin fused bf16",
+        "published form",
+        "≤ 15 ms",
+        pairs(19717, 256) + encoder(19717, 500, 256),
+    ),
+    Line(
+        "GRACE+ epoch, Cora, one of 8 repeats, float32",
+        grace_plus("cora", "cuda"),
+        f"graphkin fused float32, {EIGHT}",
+        "published form",
+        "≤ 1.5 ms",
+        3 * pairs(2708, 128) * BF16 / TF32 + encoder(2708, 18, 128),
+    ),
+    Line(
+        "the same in bf16",
+        grace_plus("cora", "cuda"),
+        f"graphkin fused bf16, {EIGHT}",
+        "published form",
+        "≤ 1.5 ms",
+        pairs(2708, 128) + encoder(2708, 18, 128),
+    ),
+    Line(
+        "GRACE+ epoch, Cora, two CPU cores, float32",
+        grace_plus("cora", "cpu"),
+        "graphkin symmetric float32",
+        "published form",
+        "≥ 6× faster",
+        cora(CPU, CPU),
+    ),
+    Line(
+        "the same in bf16",
+        grace_plus("cora", "cpu"),
+        "graphkin symmetric bf16",
+        "published form",
+        "≥ 6× faster",
+        cora(CPU_BF16, CPU),
+    ),
+]
+
+
+def table() -> str:
+    """The last measurement of every line, against what was measured beside it in the same run."""
+    heads = ("", "target", "time (fastest to slowest)", "memory", "floor", "× floor", "against", "commit")
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for line in LINES:
+        run, row = _latest(line.problem, line.contender)
+        beside = "–"
+        if line.against is not None:
+            (other,) = (r for r in run["rows"] if r["problem"] == row["problem"] and r["contender"] == line.against)
+            beside = f"{line.against} {_time(other['seconds'])}, {_memory(other)}: **{other['seconds'] / row['seconds']:.1f}×**"
+        spread = "" if row["fastest"] == row["slowest"] else f" ({_time(row['fastest'])} to {_time(row['slowest'])})"
+        cells = (
+            line.what,
+            line.target,
+            f"**{_time(row['seconds'])}**{spread}",
+            _memory(row),
+            _time(line.floor),
+            f"{row['seconds'] / line.floor:.1f}",
+            beside,
+            run["commit"],
+        )
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _latest(problem: dict[str, Any], contender: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    kind = "epoch" if "graph" in problem else "objective"
+    found = [
+        (run, row)
+        for run in read(ROOT / "benchmarks" / "results" / f"{kind}.json")
+        for row in run["rows"]
+        if row["contender"] == contender and row["seconds"] is not None and problem.items() <= row["problem"].items()
+    ]
+    return found[-1]
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.2f} s" if seconds >= 0.5 else f"{1e3 * seconds:.3g} ms"
+
+
+def _memory(row: dict[str, Any]) -> str:
+    return f"{row['peak_bytes'] / 2**30:.2f} GiB"
+
+
+def page(text: str) -> str:
+    """The page with the table of now."""
+    before, rest = text.split(START)
+    return before + START + table() + rest[rest.index(END) :]
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
