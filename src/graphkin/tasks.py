@@ -56,7 +56,15 @@ def task_for(graph: Graph, method: Method, weights: NodeWeights, seed: int, devi
 class TwoViewTask:
     """GRACE, GCA and their "+": encode two views, project, contrast."""
 
-    def __init__(self, graph: Graph, method: Method, weights: NodeWeights, seed: int, device: torch.device) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        method: Method,
+        weights: NodeWeights,
+        seed: int,
+        device: torch.device,
+        implementation: str = "auto",
+    ) -> None:
         assert method.views is not None
         self.modules = modules_for(method, graph.num_features, 0, seed).to(device)
         self.x = _as_fast(prepared_features(method, graph.x))
@@ -70,6 +78,7 @@ class TwoViewTask:
             positives=settings.positives_sampled,
             negatives=settings.negatives_sampled,
             seed=seed,
+            implementation=implementation,
             precision=settings.precision,
         )
         self.view_generator = generator(seed, "views", device)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from unittest.mock import patch
 
 import torch
 
@@ -13,7 +12,7 @@ from graphkin.bench.published import PublishedRun
 from graphkin.graphs import Graph
 from graphkin.loop import train
 from graphkin.methods import Method
-from graphkin.tasks import Task, task_for, weights_for
+from graphkin.tasks import Task, TwoViewTask, weights_for
 from graphkin.training import SMALL_GRAPH, TOGETHER
 
 EPOCHS = {"cpu": 5, "cuda": 200}
@@ -31,27 +30,25 @@ def compare(graph: Graph, method: Method, device: torch.device, repeats: int = 5
     weights = weights_for(graph, method)
     few = method.configure(epochs=CURVE)
 
-    def tasks(setting: Method, count: int = 1) -> list[Task]:
-        return [task_for(graph, setting, weights, seed, device) for seed in range(count)]
+    def tasks(setting: Method, count: int = 1, implementation: str = "auto") -> list[Task]:
+        return [TwoViewTask(graph, setting, weights, seed, device, implementation) for seed in range(count)]
 
-    def curve(setting: Method, implementation: str) -> torch.Tensor:
-        with patch("graphkin.losses.choose", lambda *arguments: implementation):
-            return torch.tensor(train(tasks(setting), setting, device, "none", "")[0].losses)
+    def curve(ready: list[Task]) -> torch.Tensor:
+        return torch.tensor(train(ready, few, device, "none", "")[0].losses)
 
     small = graph.num_nodes <= SMALL_GRAPH
     epochs = EPOCHS[device.type] if small else min(EPOCHS[device.type], LARGE_GRAPH_EPOCHS)
     try:
         yield cost(problem, "published form", PublishedRun(graph, method, weights, device).epoch, device, repeats=repeats)
-        expected = curve(few, "reference")
+        expected = curve(tasks(few, implementation="reference"))
     except torch.OutOfMemoryError:
         torch.cuda.empty_cache()
         yield Row(problem, "published form", failure="out of memory")
-        expected = curve(few, "blocked")
+        expected = curve(tasks(few, implementation="blocked"))
     for precision in ("float32", "bf16"):
         setting = method.configure(precision=precision, epochs=epochs)
         probe = tasks(few.configure(precision=precision))
-        found = torch.tensor(train(probe, few, device, "none", "")[0].losses)
-        error = float((found - expected).abs().max() / expected.abs().max())
+        error = float((curve(probe) - expected).abs().max() / expected.abs().max())
         name = f"graphkin {probe[0].kernel}"
         if not error <= ALLOWED:
             yield Row(problem, name, error, failure=f"its loss curve disagrees with the definition's: {error:.1e}")

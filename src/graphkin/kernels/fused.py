@@ -46,15 +46,15 @@ class Tiles(NamedTuple):
 
 def sums_tiles(width: int, precision: str) -> Tiles:
     """The fastest of those that fit in an H200's shared memory (benchmarks/tune_fused.py)."""
-    if precision == "bf16":
-        return Tiles(256, 64, 8, 2) if width <= 128 else Tiles(128, 64, 8, 2) if width <= 256 else Tiles(64, 32, 4, 2)
-    return Tiles(64, 32, 4, 2) if width <= 256 else Tiles(32, 16, 4, 1)
+    if precision != "bf16":
+        return Tiles(64, 32, 4, 2)
+    return Tiles(256, 64, 8, 2) if width <= 128 else Tiles(128, 64, 8, 2)
 
 
 def gradient_tiles(width: int, precision: str) -> Tiles:
-    if precision == "bf16":
-        return Tiles(128, 64, 8, 3) if width <= 128 else Tiles(128, 32, 8, 3) if width <= 256 else Tiles(64, 32, 8, 1)
-    return Tiles(64, 32, 4, 2) if width <= 256 else Tiles(32, 16, 4, 1)
+    if precision != "bf16":
+        return Tiles(64, 32, 4, 2)
+    return Tiles(128, 64, 8, 3) if width <= 128 else Tiles(128, 32, 8, 3)
 
 
 @triton.jit
