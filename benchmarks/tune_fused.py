@@ -18,27 +18,32 @@ from graphkin.weights import Attraction, NodeWeights, Repulsion
 SUMS = [(128, 64, 8, 2), (256, 32, 8, 2), (128, 32, 8, 3), (128, 32, 4, 2), (128, 128, 8, 2), (256, 64, 8, 2), (128, 64, 8, 3)]
 GRADIENTS = [(128, 32, 8, 2), (128, 32, 8, 3), (64, 32, 4, 2), (128, 64, 8, 2), (64, 64, 4, 2), (128, 64, 8, 3)]
 
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+
 
 def problem(nodes: int, width: int, precision: str, dtype: torch.dtype, per_anchor: bool) -> tuple[fused.Pairs, fused.Side]:
-    draw = torch.Generator(device="cuda").manual_seed(0)
-    views = torch.nn.functional.normalize(torch.randn(2, nodes, width, device="cuda", generator=draw), dim=2)
-    similarity = torch.rand(nodes, nodes, device="cuda", generator=draw).square_().to(dtype)
+    draw = torch.Generator(device=DEVICE).manual_seed(0)
+    views = torch.nn.functional.normalize(torch.randn(2, nodes, width, device=DEVICE, generator=draw), dim=2)
+    similarity = torch.rand(nodes, nodes, device=DEVICE, generator=draw).square_().to(dtype)
     stored = Stored(similarity, symmetric=True).stored()
-    tau = torch.full((nodes,), 0.3, device="cuda") if per_anchor else 0.3
-    weights = NodeWeights(Attraction(stored, tau), Repulsion(stored, tau), nodes, "cuda").functions
+    tau = torch.full((nodes,), 0.3, device=DEVICE) if per_anchor else 0.3
+    weights = NodeWeights(Attraction(stored, tau), Repulsion(stored, tau), nodes, DEVICE).functions
     assert weights is not None
     side = fused.Side(
-        fused._operands(views, precision),
-        torch.arange(nodes, dtype=torch.int32, device="cuda"),
+        fused._operands(views[0], views[1], precision),
+        torch.arange(nodes, dtype=torch.int32, device=DEVICE),
         weights.numbers,
-        inverses=torch.rand(2, 2, nodes, device="cuda") / nodes,
+        inverses=torch.rand(2, 2, nodes, device=DEVICE) / nodes,
     )
     return fused.Pairs(weights, 0.4, precision), side
 
 
 def milliseconds(pairs: fused.Pairs, side: fused.Side, kernel: str, tiles: fused.Tiles, repeats: int = 5) -> float:
     setattr(fused, f"{kernel}_tiles", lambda width, precision: tiles)
-    call = (lambda: pairs.sums(side, side)) if kernel == "sums" else (lambda: pairs.gradients(side, side, 1.0))
+
+    def call() -> torch.Tensor:
+        return pairs.sums(side, side) if kernel == "sums" else pairs.gradients(side, side, 1.0)
+
     times = []
     for _ in range(repeats + 1):
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -46,7 +51,7 @@ def milliseconds(pairs: fused.Pairs, side: fused.Side, kernel: str, tiles: fused
         call()
         end.record()
         end.synchronize()
-        times.append(start.elapsed_time(end))
+        times.append(float(start.elapsed_time(end)))
     return sorted(times[1:])[repeats // 2]
 
 

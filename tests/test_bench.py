@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from benchmarks import tune_fused
 from graphkin import Graph
 from graphkin.bench import Results, Row, epoch, objective, read
 from graphkin.cli import run
@@ -40,7 +41,8 @@ def test_no_speed_while_the_values_disagree(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_where_the_dense_way_cannot_fit_some_anchors_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(objective, "_memory", lambda device: 0)
-    assert list(objective.compare(50, 8, "on-the-fly", 20, CPU, repeats=1)) == []
+    (row,) = objective.compare(50, 8, "on-the-fly", 20, CPU, repeats=1)
+    assert row.contender == "blocked float32" and row.seconds is not None
 
 
 def test_epochs(small: Graph) -> None:
@@ -69,7 +71,10 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         (["bench", "speed"], "unknown benchmark 'speed'. Allowed: objective, epoch."),
         (["bench", "objective", "--weights", "dense"], "unknown weights 'dense'. Allowed: infonce, stored"),
         (["bench", "objective", "--nodes", "1"], "nodes must be a whole number >= 2, found 1"),
-        (["bench", "epoch", "--method", "graph-mlp"], "needs a method with two views, found graph-mlp"),
+        (["bench", "epoch", "--method", "graph-mlp"], "grace or grace+, found graph-mlp"),
+        (["bench", "epoch", "--method", "gca+"], "grace or grace+, found gca+"),
+        (["bench", "objective", "--plot", "p.xyz"], "a plot must be a .png, .svg, .pdf file, found p.xyz"),
+        (["bench", "epoch", "--plot", "p.png"], "bench objective too"),
     ],
 )
 def test_mistakes(arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -85,9 +90,20 @@ def test_what_was_measured_before_a_failure_is_kept(tmp_path: Path) -> None:
     assert [row["contender"] for row in kept["rows"]] == ["dense", "blocked"]
 
 
+def test_more_nodes_than_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = ["--nodes", str(10**11), "--weights", "infonce"]
+    assert run(["bench", "objective", *sizes, "--device", "cpu", "--out", str(tmp_path)]) == 0
+    assert "out of memory" in capsys.readouterr().out
+
+
+def test_the_tuning_script_still_fits_the_kernels() -> None:
+    pairs, side = tune_fused.problem(40, 8, "bf16", torch.bfloat16, per_anchor=True)
+    assert pairs.sums(side, side).isfinite().all()
+
+
 def test_a_file_that_is_not_ours_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "objective.json"
-    for content in ("not json", '{"a": 1}', "[1]"):
+    for content in ("not json", '{"a": 1}', "[1]", '[{"rows": [{"seconds": 1}]}]'):
         path.write_text(content)
         with pytest.raises(OutputError, match="no file of benchmark runs"):
             Results(path)

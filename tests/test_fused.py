@@ -189,6 +189,45 @@ def test_rows_without_any_positive() -> None:
             torch.testing.assert_close(one.double().cpu(), other, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.parametrize("diagonal", ["own", "zero"])
+@pytest.mark.parametrize("n", [33, 64, 70])
+def test_all_nodes_alike_at_a_small_temperature(n: int, diagonal: str) -> None:
+    """w⁻ of a real pair is at most N, however far all similarities are from zero; own pairs and padding must not overflow."""
+    matrix = 1 - 0.05 * symmetric(n)
+    if diagonal == "zero":
+        matrix.fill_diagonal_(0)
+    u, v = embeddings(n, 5)
+    for tau in (0.005, torch.full((n,), 0.005, dtype=torch.float64)):
+        results = []
+        for dtype, device, implementation in ((torch.float64, "cpu", "reference"), (torch.float32, DEVICE, "fused")):
+            similarity = Stored(matrix.to(device, dtype))
+            temperature = tau.to(device, dtype) if isinstance(tau, Tensor) else tau
+            weights = NodeWeights(Attraction(similarity, 0.5), Repulsion(similarity, temperature), n, device)
+            results.append(value_and_gradient(u.to(device, dtype), v.to(device, dtype), weights, implementation))
+        for exact, found in zip(*results, strict=True):
+            torch.testing.assert_close(found.double().cpu(), exact, rtol=1e-3, atol=1e-5)
+
+
+def test_what_is_no_function_of_a_symmetric_float32_similarity() -> None:
+    fine = Stored(symmetric(20).float())
+    assert NodeWeights(Attraction(fine, 0.1), Repulsion(fine, 0.1), 20).functions is not None
+    assert NodeWeights(Attraction(fine, 0.1, counterpart=False), Repulsion(fine, 0.1), 20).functions is None
+    assert NodeWeights(Attraction(fine, 0.1), Repulsion(Stored(symmetric(20).float()), 0.1), 20).functions is None
+    for other in (Stored(symmetric(20)), Stored(torch.rand(20, 20, generator=draw(0)) * 1e-8)):
+        assert NodeWeights(Attraction(other, 0.1), Repulsion(other, 0.1), 20).functions is None
+    half = Stored(symmetric(20).half())
+    assert half.block(torch.arange(3)).dtype == torch.float32
+
+
+def test_strips_of_a_sparse_similarity_alone() -> None:
+    matrix = torch.where(symmetric(30) > 0.3, symmetric(30), 0).float()
+    sparse = Stored(SparseMatrix.from_dense(matrix).to(DEVICE))
+    for first, last in ((0, 16), (16, 30), (0, 30), (5, 7)):
+        out = torch.full((last - first, 32), math.nan, device=DEVICE)[:, :30]
+        sparse.strip(first, last, out, factor=2.0)
+        torch.testing.assert_close(out.cpu(), 2 * matrix[first:last])
+
+
 def test_what_fused_needs_is_said() -> None:
     u = embeddings(20, 5)[0].float().to(DEVICE)
     lopsided = Stored(torch.rand(20, 20, generator=draw(0)).to(DEVICE))

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 from functools import partial
 
 import pytest
@@ -128,6 +130,32 @@ def test_products_of_rounded_embeddings(kind: str, implementation: str) -> None:
     for fast, slow, truth in zip(found, rounded, exact, strict=True):
         assert (fast - truth).norm() <= 2 * (slow.double() - truth).norm() + 1e-3
     assert (found[1] - exact[1]).norm() > 1e-5 * exact[1].norm()
+
+
+@pytest.mark.parametrize(
+    "set_by_the_user",
+    [
+        "torch.backends.cuda.matmul.fp32_precision = 'tf32'",
+        "torch.set_float32_matmul_precision('medium')",
+        "torch.backends.cuda.matmul.allow_tf32 = True",
+    ],
+)
+def test_precision_that_the_user_has_set_for_pytorch(set_by_the_user: str) -> None:
+    """In a process of its own: PyTorch complains when its older and its newer switches are mixed."""
+    code = f"""
+import torch
+{set_by_the_user}
+from graphkin import InfoNCE
+from graphkin.kernels.precision import products_in
+before = torch.backends.cuda.matmul.fp32_precision
+InfoNCE()(torch.eye(3), torch.eye(3))
+with products_in("bf16", torch.device("cuda")):
+    assert torch.backends.cuda.matmul.fp32_precision == "tf32"
+assert torch.backends.cuda.matmul.fp32_precision == before
+if "medium" in {set_by_the_user!r}:
+    assert torch.get_float32_matmul_precision() == "medium"
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 @pytest.mark.parametrize("kind", ["linked", "plus"])

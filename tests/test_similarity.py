@@ -208,5 +208,5 @@ def test_top_keeps_the_largest_of_every_row_and_column(cora: Graph) -> None:
 def test_a_block_of_a_sparse_matrix() -> None:
     draw = torch.Generator().manual_seed(0)
     dense = torch.where(torch.rand(9, 9, generator=draw) < 0.4, torch.rand(9, 9, generator=draw), 0)
-    rows, columns = torch.tensor([8, 0, 3, 3]), torch.tensor([5, 1, 8])
+    rows, columns = torch.tensor([8, 0, 3, 3]), torch.tensor([5, 1, 8, 1])
     assert torch.equal(SparseMatrix.from_dense(dense).block(rows, columns), dense[rows][:, columns])

@@ -1,17 +1,20 @@
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import threading
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch_geometric.data import Data
 
 import graphkin
-from graphkin import Fitted, Graph, fit
+from graphkin import Fitted, Graph, fit, fit_repeats, load, loop
 from graphkin.errors import DivergedError, GraphError, InputError, SettingError
 from graphkin.presets import NAMES
 
@@ -242,3 +245,34 @@ def test_progress_lines_go_to_standard_error(small: Graph, capsys: pytest.Captur
     assert "grace on small: epoch 5/5, loss" in captured.err
     fit(small, "grace", **QUICK)
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("seeds", [5, None, "01", [], [0, -1], [0, 1.5], [True], ["a"]])
+def test_bad_seeds_are_found_before_anything_is_trained(small: Graph, seeds: Any) -> None:
+    with pytest.raises(SettingError, match="seed"):
+        fit_repeats(small, "grace", seeds, epochs=10**6)
+
+
+def test_numpy_seeds_can_be_saved(small: Graph, tmp_path: Path) -> None:
+    for fitted in fit_repeats(small, "grace", np.arange(2), epochs=1, hidden=4):
+        fitted.save(tmp_path / "model.graphkin")
+        assert load(tmp_path / "model.graphkin").seed == fitted.seed
+
+
+@pytest.mark.parametrize(("when", "repeats", "interrupted"), [(2, 1, True), (3, 1, False), (5, 2, True)])
+def test_ctrl_c_ends_repeats_and_keeps_them(
+    small: Graph, monkeypatch: pytest.MonkeyPatch, when: int, repeats: int, interrupted: bool
+) -> None:
+    """Pressed in an epoch of three repeats of three epochs each."""
+    steps = itertools.count(1)
+    original = loop._Run.step
+
+    def step(run: loop._Run) -> None:
+        original(run)
+        if next(steps) == when:
+            signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(loop._Run, "step", step)
+    fitted = fit_repeats(small, "grace", range(3), epochs=3, hidden=4, device="cpu")
+    assert len(fitted) == repeats
+    assert fitted[-1].interrupted is interrupted

@@ -276,7 +276,7 @@ def bench_command(
 
       graphkin bench epoch --graph pubmed --method grace+
     """
-    plan = Plan.checked(what, nodes, width, weights, features, graph, method, device, repeats, data_root)
+    plan = Plan.checked(what, nodes, width, weights, features, graph, method, device, repeats, data_root, plot)
     check_writable(out)
     files = {kind: Results(out / f"{kind}.json") for kind in plan.what}
     for kind, results in files.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import signal
 import threading
@@ -27,16 +28,21 @@ EPOCHS_BEFORE_RECORDING = 3
 class Curve:
     losses: list[float] = field(default_factory=list)
     interrupted: bool = False
+    """before the last epoch"""
+    stop_wanted: bool = False
+    """Ctrl-C was pressed, be it in the last epoch"""
 
 
 def train(tasks: list[Task], method: Method, device: torch.device, style: str, title: str) -> list[Curve]:
     """Train all tasks for the method's epochs, side by side; Ctrl-C ends all of them after the current epoch."""
     epochs = method.optimiser.epochs
-    runs = [_Run(task, method, device) for task in tasks]
+    runs = [_Run(task, method, device, place) for place, task in enumerate(tasks)]
     with show_progress(style, title, epochs) as report, _stop_on_interrupt() as stop:
         for epoch in range(1, epochs + 1):
             for run in runs:
                 run.step()
+                if epoch == 1 and device.type == "cuda":
+                    torch.cuda.synchronize(device)  # what the first step of one run caches, the others read
             last = epoch == epochs or stop.is_set()
             if last or epoch % LOOK_EVERY[device.type] == 0:
                 losses = [run.look() for run in runs]
@@ -46,13 +52,13 @@ def train(tasks: list[Task], method: Method, device: torch.device, style: str, t
     for run in runs:
         if not all(torch.isfinite(parameter).all() for parameter in run.task.modules.parameters()):
             raise _diverged(run.epoch, math.nan, method)
-    return [Curve(run.losses[: run.epoch].tolist(), interrupted=run.epoch < epochs) for run in runs]
+    return [Curve(run.losses[: run.epoch].tolist(), run.epoch < epochs, stop.is_set()) for run in runs]
 
 
 class _Run:
     """One task's training. On a GPU, a step whose shapes never change is recorded as a CUDA graph and replayed."""
 
-    def __init__(self, task: Task, method: Method, device: torch.device) -> None:
+    def __init__(self, task: Task, method: Method, device: torch.device, place: int) -> None:
         self.task, self.method, self.device = task, method, device
         on_gpu = device.type == "cuda"
         faster: dict[str, Any] = {"fused": True, "capturable": True} if on_gpu else {}
@@ -66,7 +72,7 @@ class _Run:
         self.losses = torch.full((method.optimiser.epochs,), math.nan, dtype=torch.float32, device=device)
         self.recorded: torch.cuda.CUDAGraph | None = None
         self.recorded_loss: Tensor | None = None
-        self.stream = torch.cuda.Stream(device) if on_gpu else None
+        self.stream = _stream(device, place) if on_gpu else None
         if self.stream is not None:
             self.stream.wait_stream(torch.cuda.current_stream(device))
 
@@ -112,6 +118,12 @@ class _Run:
             first = int((~so_far.isfinite()).nonzero()[0])
             raise _diverged(first + 1, so_far[first].item(), self.method)
         return value
+
+
+@functools.cache
+def _stream(device: torch.device, place: int) -> torch.cuda.Stream:
+    """The same stream for every run in the same place: each stream keeps workspaces of PyTorch's libraries for good."""
+    return torch.cuda.Stream(device)
 
 
 def _diverged(epoch: int, value: float, method: Method) -> InputError:

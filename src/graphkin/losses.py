@@ -78,7 +78,7 @@ class TwoViewLoss(nn.Module):
             u, v = (F.normalize(rows.to(self.dtype), dim=1) for rows in (u, v))
             sets = (self.pooling, anchors, candidates)
             chosen = choose(u, self.weights, self.tau, *sets, self.implementation)
-            precision = resolved(self.precision, chosen, nodes)
+            precision = resolved(self.precision, chosen, u)
             self.kernel = f"{chosen} {precision}"
             return two_view_loss(u, v, self.weights, self.tau, *sets, chosen, precision)
 

@@ -250,7 +250,13 @@ class Stored(NodeSimilarity):
         if isinstance(self.matrix, SparseMatrix):
             return self.matrix.rows(rows) if columns is None else self.matrix.block(rows, columns)
         block = self.matrix[rows] if columns is None else self.matrix[rows][:, columns]
-        return block.float() if block.dtype == torch.bfloat16 else block
+        return block.float() if block.element_size() < 4 else block
+
+    def strip(self, first: int, last: int, out: Tensor, columns: Tensor | None = None, factor: float = 1.0) -> None:
+        if columns is None and isinstance(self.matrix, SparseMatrix):
+            self.matrix.add_rows(out.zero_(), first, last, factor)
+        else:
+            super().strip(first, last, out, columns, factor)
 
     def stored(self, dtype: torch.dtype | None = None) -> Stored:
         dense = self.matrix.to_dense() if isinstance(self.matrix, SparseMatrix) else self.matrix
@@ -398,8 +404,9 @@ def _is_symmetric(matrix: Tensor | SparseMatrix) -> bool:
             one.col_indices(), other.col_indices()
         )
         return same_places and torch.allclose(one.values(), other.values(), rtol=1e-5, atol=0)
+    noise = 1e-7 * float(matrix.amax())
     return all(
-        torch.allclose(matrix[rows], matrix[:, rows].T, rtol=1e-5, atol=1e-8)
+        torch.allclose(matrix[rows], matrix[:, rows].T, rtol=1e-5, atol=noise)
         for rows in (slice(first, first + BLOCK) for first in range(0, len(matrix), BLOCK))
     )
 

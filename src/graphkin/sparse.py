@@ -102,6 +102,7 @@ class SparseMatrix:
 
     def block(self, rows: Tensor, columns: Tensor) -> Tensor:
         """The chosen rows and columns as a dense block."""
+        columns, again = columns.unique(return_inverse=True)
         place = torch.full((self.shape[1],), -1, device=columns.device)
         place[columns] = torch.arange(columns.numel(), device=columns.device)
         target, source = self._entries(rows)
@@ -109,7 +110,7 @@ class SparseMatrix:
         found = column >= 0
         block = self.values.new_zeros(rows.numel(), columns.numel())
         block[target[found], column[found]] = self.values[source[found]]
-        return block
+        return block[:, again]
 
     def _entries(self, index: Tensor) -> tuple[Tensor, Tensor]:
         """For every stored value of the chosen rows, which of them it is in and where it is stored."""
@@ -126,6 +127,8 @@ class SparseMatrix:
         """
         step = block.stride(0)
         if (first, last, step) not in self._places:
+            if first == 0:
+                self._places.clear()
             begin, end = self.csr.crow_indices()[[first, last]].tolist()
             row = self._row_of(begin, end)
             self._places[first, last, step] = slice(begin, end), (row - first) * step + self.columns[begin:end]

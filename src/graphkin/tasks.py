@@ -12,13 +12,13 @@ from torch.nn import functional as F
 from graphkin.arrays import Features
 from graphkin.fitted import modules_for, prepared_features
 from graphkin.graphs import Graph
-from graphkin.kernels import one_view_loss
+from graphkin.kernels import choose, one_view_loss
 from graphkin.losses import TwoViewLoss
 from graphkin.methods import Method
 from graphkin.randomness import generator
-from graphkin.similarity import NodeSimilarity
+from graphkin.similarity import Blend, FeatureCosine, NodeSimilarity, Stored
 from graphkin.sparse import SparseMatrix
-from graphkin.weights import NodeWeights
+from graphkin.weights import NodeWeights, StoredWeights
 
 STORE_BELOW_BYTES = 4 * 2**30
 """Similarity and weights are kept as N×N matrices while they fit in this; beyond, blocks are computed when needed."""
@@ -107,7 +107,10 @@ class TwoViewTask:
     def generators(self) -> list[torch.Generator] | None:
         sampled = (self.contrast.anchors, self.contrast.positives, self.contrast.negatives) != (None, None, None)
         fused = self.contrast.kernel is not None and self.contrast.kernel.startswith("fused")
-        return None if sampled or not fused else [self.view_generator, self.noise_generator]
+        pooled = self.contrast.pooling == "mean" and not isinstance(self.contrast.weights, StoredWeights)
+        if sampled or pooled or not fused or not _never_waits(self.contrast.weights):
+            return None
+        return [self.view_generator, self.noise_generator]
 
 
 class SupervisedTask:
@@ -188,8 +191,25 @@ def weights_for(graph: Graph, method: Method, similarity: NodeSimilarity | None 
     weights = NodeWeights(
         method.positives.on(graph, similarity, two_views), method.negatives.on(graph, similarity), graph.num_nodes, device
     )
-    by_function = device.type == "cuda" and method.pooling == "sum" and weights.functions is not None
-    return weights.stored() if fits and two_views and not by_function else weights
+    return weights.stored() if fits and two_views and not _takes_functions(weights, method) else weights
+
+
+def _takes_functions(weights: NodeWeights, method: Method) -> bool:
+    """Whether the fused kernels compute the contrast and need no stored weights for it, as "mean" pooling does."""
+    settings = method.optimiser
+    if method.pooling == "mean" or settings.positives_sampled is not None or settings.negatives_sampled is not None:
+        return False
+    embeddings = torch.empty(1, method.encoder.hidden, device=weights.device)
+    return embeddings.is_cuda and choose(embeddings, weights, method.tau) == "fused"
+
+
+def _never_waits(weights: NodeWeights) -> bool:
+    """Whether a step of the fused kernels only queues work: similarity is stored, or features and sparse rows are at hand."""
+    similarity = None if weights.functions is None else weights.functions.similarity
+    if isinstance(similarity, Blend):
+        features, structure = similarity.features, similarity.structure
+        return isinstance(structure, Stored) and isinstance(features, FeatureCosine) and isinstance(features.unit, Tensor)
+    return similarity is None or isinstance(similarity, Stored)
 
 
 def _as_fast(x: Features) -> Features:

@@ -11,7 +11,7 @@ import torch
 from torch_geometric.data import Data
 
 from graphkin.arrays import smallest_entry
-from graphkin.errors import GraphError, SettingError
+from graphkin.errors import GraphError, SettingError, check_whole
 from graphkin.fitted import Fitted
 from graphkin.graphs import Graph, as_graph
 from graphkin.loop import train
@@ -76,9 +76,7 @@ def fit_repeats(
     graph = as_graph(data)
     chosen = resolve(method, graph, preset).configure(**settings)
     check_usable(graph, chosen, own_similarity=similarity is not None)
-    seeds = list(seeds)
-    if not seeds:
-        raise SettingError("seeds must name at least one seed, found none.")
+    seeds = _checked_seeds(seeds)
     if chosen.feature_scale == "auto":
         chosen = chosen.configure(feature_scale="rows" if smallest_entry(graph.x) >= 0 else "none")
     where = device_named(device)
@@ -90,11 +88,16 @@ def fit_repeats(
     fitted: list[Fitted] = []
     for group in (seeds[first : first + together] for first in range(0, len(seeds), together)):
         start = time.perf_counter()
-        tasks = [task_for(there, chosen, weights, seed, where) for seed in group]
-        title = f"{chosen.name} on {graph.name}" + (
-            f", {len(fitted) + len(group)} of {len(seeds)} seeds" if len(seeds) > 1 else ""
-        )
-        curves = train(tasks, chosen, where, progress, title)
+        title = f"{chosen.name} on {graph.name}"
+        if len(seeds) > 1:
+            title += f", {len(fitted) + len(group)} of {len(seeds)} seeds"
+        try:
+            tasks = [task_for(there, chosen, weights, seed, where) for seed in group]
+            curves = train(tasks, chosen, where, progress, title)
+        except KeyboardInterrupt:  # between two groups, or pressed twice
+            if not fitted:
+                raise
+            break
         seconds = (time.perf_counter() - start) / len(group)
         for task, curve, seed in zip(tasks, curves, group, strict=True):
             fitted.append(
@@ -111,9 +114,20 @@ def fit_repeats(
                     kernel=task.kernel,
                 )
             )
-        if curves[0].interrupted:
+        if curves[0].stop_wanted:
             break
     return fitted
+
+
+def _checked_seeds(seeds: Any) -> list[int]:
+    if isinstance(seeds, str) or not isinstance(seeds, Iterable):
+        raise SettingError(f"seeds must be a list of whole numbers, found {seeds!r}.")
+    listed = list(seeds)
+    if not listed:
+        raise SettingError("seeds must name at least one seed, found none.")
+    for seed in listed:
+        check_whole("seed", seed, at_least=0)
+    return [int(seed) for seed in listed]
 
 
 def resolve(method: str | Method, graph: Graph, preset: str | None = None) -> Method:

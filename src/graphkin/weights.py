@@ -297,6 +297,10 @@ class NodeWeights:
         used = [part.similarity for part in (self.positive, self.negative) if isinstance(part, Attraction | Repulsion)]
         if any(one is not used[0] or not one.symmetric for one in used):
             return None
+        if isinstance(self.positive, Attraction) and not self.positive.counterpart:
+            return None
+        if used and used[0].block(self.all_nodes()[:1]).dtype != torch.float32:
+            return None
         numbers = torch.zeros(5, self.num_nodes, dtype=torch.float32, device=self.device)
         own, factors = torch.ones_like(numbers[0]), torch.ones_like(numbers[:2])
         if not used:

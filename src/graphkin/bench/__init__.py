@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +64,9 @@ def read(path: Path) -> list[dict[str, Any]]:
         runs = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise OutputError(f"{path} is no file of benchmark runs: {error}") from error
-    if not isinstance(runs, list) or not all(isinstance(run, dict) and "rows" in run for run in runs):
-        raise OutputError(f"{path} is no file of benchmark runs: a list of runs with rows was expected.")
-    return runs
+    names = {field.name for field in fields(Row)}
+    for run in runs if isinstance(runs, list) else [runs]:
+        rows = run.get("rows") if isinstance(run, dict) else None
+        if not isinstance(rows, list) or not all(isinstance(row, dict) and names <= set(row) for row in rows):
+            raise OutputError(f"{path} is no file of benchmark runs: a list of runs with rows was expected.")
+    return list(runs)

@@ -73,7 +73,7 @@ def _contenders(weights: NodeWeights, u: Tensor, dense_fits: bool, on_the_fly: b
     if dense_fits and not on_the_fly:
         yield _kernel("symmetric", "float32", weights.stored())
         yield _kernel("symmetric", "bf16", weights.stored())
-    if dense_fits:
+    if dense_fits or not u.is_cuda:
         yield _kernel("blocked", "float32", weights)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 
 from graphkin.bench import Row, epoch, objective
+from graphkin.bench.plot import check_plot
 from graphkin.datasets import DEFAULT
 from graphkin.errors import SettingError, check_choice, check_whole
 from graphkin.graphs import Graph
@@ -44,11 +45,16 @@ class Plan:
         device: str,
         repeats: int,
         data_root: Path | None,
+        plot: Path | None,
     ) -> Plan:
         where = device_named(device)
         chosen = what or list(KINDS)
         for kind in chosen:
             check_choice("benchmark", kind, KINDS)
+        if plot is not None:
+            check_plot(plot)
+            if "objective" not in chosen:
+                raise SettingError("--plot draws the objective against nodes: bench objective too.")
         for kind in weights or ():
             check_choice("weights", kind, objective.WEIGHTS)
         for count in nodes or ():
@@ -62,8 +68,8 @@ class Plan:
             graph = open_graph(name, data_root=data_root)
             for method in methods or ["grace", "grace+"]:
                 setting = resolve(method, graph)
-                if setting.views is None:
-                    raise SettingError(f"bench epoch needs a method with two views, found {method}.")
+                if setting.views is None or setting.views.adaptive is not None:
+                    raise SettingError(f"bench epoch compares with the published GRACE: grace or grace+, found {method}.")
                 check_usable(graph, setting)
                 pairs.append((graph, setting))
         return Plan(
@@ -82,7 +88,16 @@ class Plan:
             for weights in self.weights:
                 for width in self.widths:
                     for nodes in self.nodes:
-                        yield from objective.compare(nodes, width, weights, self.features, self.device, self.repeats)
+                        yield from self._objective(nodes, width, weights)
         else:
             for graph, method in self.graphs:
                 yield from epoch.compare(graph, method, self.device, self.repeats)
+
+    def _objective(self, nodes: int, width: int, weights: str) -> Iterator[Row]:
+        try:
+            yield from objective.compare(nodes, width, weights, self.features, self.device, self.repeats)
+        except RuntimeError as error:
+            if not isinstance(error, torch.OutOfMemoryError) and "allocate memory" not in str(error):
+                raise
+            problem = {"nodes": nodes, "width": width, "weights": weights, "device": self.device.type}
+            yield Row(problem, "all", failure="embeddings and similarity alone are out of memory")

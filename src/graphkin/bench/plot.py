@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 from typing import Any
 
 from graphkin.errors import SettingError
-from graphkin.files import write_whole
+from graphkin.files import check_writable, write_whole
+
+FORMATS = (".png", ".svg", ".pdf")
+
+
+def check_plot(path: Path) -> None:
+    """That a plot can be drawn to ``path``, before anything is measured for it."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise SettingError("a plot needs matplotlib: pip install 'graphkin[plots]'.")
+    if path.suffix not in FORMATS:
+        raise SettingError(f"a plot must be a {', '.join(FORMATS)} file, found {path}.")
+    check_writable(path.parent)
 
 
 def plot(runs: list[dict[str, Any]], path: Path, device: str) -> None:
     """A column for each kind of weights, a line for each contender; the last run counts where several measured the same."""
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise SettingError("a plot needs matplotlib: pip install 'graphkin[plots]'.") from error
+    import matplotlib
+
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
@@ -47,5 +57,5 @@ def plot(runs: list[dict[str, Any]], path: Path, device: str) -> None:
         axis.set(xscale="log", yscale="log")
         axis.grid(visible=True, which="major", alpha=0.3)
     figure.tight_layout()
-    write_whole(path, lambda file: figure.savefig(file, format=path.suffix.lstrip(".") or "png", dpi=100))
+    write_whole(path, lambda file: figure.savefig(file, format=path.suffix.lstrip("."), dpi=100))
     pyplot.close(figure)

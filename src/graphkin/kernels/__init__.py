@@ -2,7 +2,7 @@
 
 "reference" is the definition in :mod:`graphkin.objective`; "blocked" streams blocks of anchors on any device; "symmetric" needs
 all nodes as anchors and stored weights, and halves the work; "fused" is for NVIDIA GPUs and writes nothing of size N×N. They
-agree in value and gradient; "auto" takes the fastest that applies.
+agree in value and gradient; "auto" takes fused where it applies, then symmetric, then blocked.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ def two_view_loss(
     """``objective.enhanced`` of rows of unit length, for all nodes or sampled anchors and candidates.
 
     ``precision`` is that of the products of embeddings: "float32", "tf32" (NVIDIA GPUs) or "bf16"; "auto" is bf16 for the fused
-    kernels on larger graphs and float32 otherwise. Sums are float32 in any case.
+    kernels on larger graphs and float32 otherwise.
     """
     check_range("tau", tau, above=0)
     check_choice("pooling", pooling, objective.POOLINGS)
     check_choice("precision", precision, PRECISIONS)
     implementation = choose(u, weights, tau, pooling, anchors, candidates, implementation)
-    precision = resolved(precision, implementation, len(u))
+    precision = resolved(precision, implementation, u)
     if implementation == "reference":
         columns = None if candidates is None else candidates.columns
         return objective.enhanced(u, v, weights.block(anchors, candidates), tau, pooling, anchors, columns)
 
     def compute() -> tuple[Tensor, Tensor]:
-        with products_in(precision):
+        with products_in(precision, u.device), torch.cuda.device_of(u):
             return _computed(u.detach(), v.detach(), weights, tau, pooling, anchors, candidates, implementation, precision)
 
     loss: Tensor = _WithGradient.apply(compute, u, v)  # type: ignore[no-untyped-call]
@@ -92,10 +92,10 @@ def _why_not_fused(
     """What is missing for the fused kernels; ``interpreted`` takes Triton's interpreter, which is for tests, for a device."""
     if not u.is_cuda and not (interpreted and os.environ.get("TRITON_INTERPRET") == "1"):
         return f"embeddings on an NVIDIA GPU, found {u.device}"
-    if importlib.util.find_spec("triton") is None:
-        return "the package triton, which comes with PyTorch for NVIDIA GPUs"
-    if u.is_cuda and torch.cuda.get_device_capability(u.device) < (9, 0):
-        return "a GPU of compute capability 9.0 (Hopper) or newer"
+    if importlib.util.find_spec("triton") is None or importlib.util.find_spec("triton.tools.tensor_descriptor") is None:
+        return "the package triton with tensor descriptors (3.4 or newer), which comes with PyTorch for NVIDIA GPUs"
+    if u.is_cuda and torch.cuda.get_device_capability(u.device)[0] not in (9, 10):
+        return "a GPU of compute capability 9 or 10 (Hopper or data-centre Blackwell: 227 KB of shared memory)"
     from graphkin.kernels.fused import SMALLEST_TAU, WIDEST
 
     if tau < SMALLEST_TAU:

@@ -29,7 +29,7 @@ WIDEST = 256
 STRIP_BYTES, STRIP_ROWS = 64 * 2**20, 512
 """of similarity are computed at a time where it is not stored, whichever is more"""
 PARTS_BYTES = 128 * 2**20
-"""of partial gradients are written at most"""
+"""of partial gradients are written at most where the columns are split"""
 LOG2_E = math.log2(math.e)
 INPUT_PRECISION = {"float32": "tf32x3", "tf32": "tf32", "bf16": "tf32"}
 """how tensor cores multiply float32 operands; three TF32 products have the accuracy of float32"""
@@ -70,8 +70,8 @@ def _attraction(similarity, scale, level, unit, SERIES: tl.constexpr):
 
 @triton.jit
 def _repulsion(similarity, scale, level):
-    """w⁻ = 2^{−scale · similarity − level}."""
-    return tl.exp2(-similarity * scale - level)
+    """w⁻ = 2^{−scale · similarity − level}: at most N for a pair that counts, and finite for the others too."""
+    return tl.exp2(tl.minimum(-similarity * scale - level, 30.0))
 
 
 @triton.jit
@@ -303,7 +303,8 @@ class Pairs:
         gradients = rows.numbers.new_empty(2, len(rows), rows.width)
         for first, last, similarity in self._strips(rows, columns):
             splits, a_split = _splits(last - first, len(columns), rows.width, tiles, _processors(rows.operands.device))
-            parts = gradients.new_empty(splits, 2, last - first, rows.width)
+            whole = splits == 1 and last - first == len(rows)
+            parts = gradients[None] if whole else gradients.new_empty(splits, 2, last - first, rows.width)
             _gradients[(triton.cdiv(last - first, tiles.rows), splits, 2)](
                 parts,
                 *operands,
@@ -324,7 +325,8 @@ class Pairs:
                 SHARED=self.weights.shared,
                 **self._constants(rows, tiles),
             )
-            torch.sum(parts, dim=0, out=gradients[:, first:last])
+            if not whole:
+                torch.sum(parts, dim=0, out=gradients[:, first:last])
             del parts
         return gradients
 

@@ -1,9 +1,10 @@
-"""In which precision embeddings are multiplied. Sums, logarithms and gradients are float32 in any case."""
+"""In which precision embeddings are multiplied. Sums of exponentials and logarithms are float32 in any case."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,24 +16,33 @@ EXACT_UP_TO = 4096
 """nodes up to which a GPU's float32 products cost little"""
 
 
-def resolved(precision: str, implementation: str, nodes: int) -> str:
-    """ "auto" is bf16 for the fused kernels on more nodes than ``EXACT_UP_TO``, and float32 otherwise."""
-    if precision != "auto":
-        return precision
-    return "bf16" if implementation == "fused" and nodes > EXACT_UP_TO else "float32"
+def resolved(precision: str, implementation: str, u: Tensor) -> str:
+    """What is computed with: "auto" is bf16 for the fused kernels on more nodes than ``EXACT_UP_TO``, and float32 otherwise.
+
+    The reference knows float32 only, and TF32 is a mode of NVIDIA GPUs.
+    """
+    if precision == "auto":
+        return "bf16" if implementation == "fused" and len(u) > EXACT_UP_TO else "float32"
+    unknown = implementation == "reference" or (precision == "tf32" and not u.is_cuda and implementation != "fused")
+    return "float32" if unknown else precision
 
 
 def product(a: Tensor, b: Tensor, precision: str) -> Tensor:
-    """``a @ b``; with "bf16" of rounded operands, which tensor cores and recent CPUs multiply several times faster."""
+    """``a @ b``; with "bf16" of rounded operands, and rounded itself, which recent CPUs multiply several times faster."""
     return (a.bfloat16() @ b.bfloat16()).to(a.dtype) if precision == "bf16" else a @ b
 
 
 @contextmanager
-def products_in(precision: str) -> Iterator[None]:
-    """PyTorch's products of float32 matrices on NVIDIA GPUs in TF32, unless float32 is wanted."""
-    before = torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cuda.matmul.allow_tf32 = precision != "float32"
+def products_in(precision: str, device: torch.device) -> Iterator[None]:
+    """PyTorch's products of float32 matrices on NVIDIA GPUs in TF32 where less than float32 is wanted, else as they are set."""
+    if device.type != "cuda" or precision == "float32":
+        yield
+        return
+    switch: Any = torch.backends.cuda.matmul
+    name, on = ("fp32_precision", "tf32") if hasattr(switch, "fp32_precision") else ("allow_tf32", True)
+    before = getattr(switch, name)
+    setattr(switch, name, on)
     try:
         yield
     finally:
-        torch.backends.cuda.matmul.allow_tf32 = before
+        setattr(switch, name, before)
