@@ -52,10 +52,11 @@ class Results:
         self.path = path
         self.earlier = read(path) if path.exists() else []
         self.rows: list[Row] = []
+        self.commit = commit()
 
     def add(self, row: Row) -> None:
         self.rows.append(row)
-        run = {"commit": commit(), **environment(), "rows": [asdict(row) for row in self.rows]}
+        run = {"commit": self.commit, **environment(), "rows": [asdict(row) for row in self.rows]}
         write_json(self.path, [*self.earlier, run])
 
 
