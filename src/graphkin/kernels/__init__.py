@@ -7,6 +7,7 @@ agree in value and gradient; "auto" takes fused where it applies, then symmetric
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 from collections.abc import Callable
@@ -86,13 +87,18 @@ def choose(
     return "blocked" if implementation == "auto" else implementation
 
 
+@functools.cache
+def _has_triton() -> bool:
+    return all(importlib.util.find_spec(name) is not None for name in ("triton", "triton.tools.tensor_descriptor"))
+
+
 def _why_not_fused(
     u: Tensor, weights: NodeWeights, tau: float, candidates: Candidates | None, *, interpreted: bool
 ) -> str | None:
     """What is missing for the fused kernels; ``interpreted`` takes Triton's interpreter, which is for tests, for a device."""
     if not u.is_cuda and not (interpreted and os.environ.get("TRITON_INTERPRET") == "1"):
         return f"embeddings on an NVIDIA GPU, found {u.device}"
-    if importlib.util.find_spec("triton") is None or importlib.util.find_spec("triton.tools.tensor_descriptor") is None:
+    if not _has_triton():
         return "the package triton with tensor descriptors (3.4 or newer), which comes with PyTorch for NVIDIA GPUs"
     if u.is_cuda and torch.cuda.get_device_capability(u.device)[0] not in (9, 10):
         return "a GPU of compute capability 9 or 10 (Hopper or data-centre Blackwell: 227 KB of shared memory)"
