@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import signal
 import threading
 from dataclasses import replace
@@ -17,6 +18,7 @@ import graphkin
 from graphkin import Fitted, Graph, fit, fit_repeats, load, loop
 from graphkin.errors import DivergedError, GraphError, InputError, SettingError
 from graphkin.presets import NAMES
+from graphkin.progress import progress
 
 QUICK: dict[str, Any] = {"epochs": 5, "hidden": 16}
 
@@ -276,3 +278,12 @@ def test_ctrl_c_ends_repeats_and_keeps_them(
     fitted = fit_repeats(small, "grace", range(3), epochs=3, hidden=4, device="cpu")
     assert len(fitted) == repeats
     assert fitted[-1].interrupted is interrupted
+
+
+def test_progress_lines_when_only_some_epochs_are_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    """A GPU is looked at every 32 epochs."""
+    with progress("lines", "x", 1500) as report:
+        for epoch in [*range(32, 1500, 32), 1500]:
+            report(epoch, 0.0)
+    shown = [int(re.findall(r"epoch (\d+)/", line)[0]) for line in capsys.readouterr().err.splitlines()]
+    assert len(shown) == 10 and shown[0] == 160 and shown[-1] == 1500

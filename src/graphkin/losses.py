@@ -124,12 +124,13 @@ class EnhancedInfoNCE(TwoViewLoss):
 class InfoNCE(nn.Module):
     """The base objective: a node's counterpart attracts, all other nodes repel alike."""
 
-    def __init__(self, tau: float = 0.4) -> None:
+    def __init__(self, tau: float = 0.4, *, precision: str = "float32") -> None:
         super().__init__()
         check_range("tau", tau, above=0)
-        self.tau = tau
+        check_choice("precision", precision, PRECISIONS)
+        self.tau, self.precision = tau, precision
 
     def forward(self, u: Tensor, v: Tensor) -> Tensor:
         weights = NodeWeights(OwnOnly(u.dtype), AllAlike(u.dtype), len(u), u.device)
-        loss: Tensor = TwoViewLoss(weights, self.tau)(u, v)
+        loss: Tensor = TwoViewLoss(weights, self.tau, precision=self.precision)(u, v)
         return loss

@@ -61,15 +61,16 @@ def _bar(title: str, epochs: int) -> Iterator[Report]:
 
 
 class _Lines:
-    """At most about ten lines a run."""
+    """At most about ten lines a run, whichever epochs are reported."""
 
     def __init__(self, title: str, epochs: int) -> None:
         self.title, self.epochs = title, epochs
+        self.step = self.next = max(epochs // 10, 1)
         self.start = time.perf_counter()
 
     def __call__(self, epoch: int, loss: float) -> None:
-        step = max(self.epochs // 10, 1)
-        if epoch % step == 0 or epoch == self.epochs:
+        if epoch >= self.next or epoch == self.epochs:
+            self.next = (epoch // self.step + 1) * self.step
             rate = epoch / max(time.perf_counter() - self.start, 1e-9)
             left = (self.epochs - epoch) / rate
             print(
