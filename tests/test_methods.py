@@ -40,8 +40,7 @@ def test_parts() -> None:
     assert isinstance(plus(GRAPH_MLP, "n").positives, Neighbours)
     for part, beta in (("g", 0.0), ("f", 1.0)):
         method = method_named(f"grace+({part})", preset="cora")
-        assert method.similarity is not None
-        assert method.similarity.beta == beta
+        assert method.settings()["beta"] == beta
         assert method.settings()["tau_pos"] == 0.1
     with pytest.raises(SettingError, match="unknown part 'q'"):
         plus(GRACE, "q")

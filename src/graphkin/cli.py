@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import sys
@@ -19,10 +20,15 @@ from graphkin.bench.objective import WEIGHTS
 from graphkin.bench.plan import Plan
 from graphkin.bench.plot import plot as draw
 from graphkin.datasets import DATASETS, DEFAULT
-from graphkin.display import bench_line, dataset_table, print_fit, score_table
-from graphkin.errors import InputError, SettingError, check_choice, check_whole
+from graphkin.display import bench_line, dataset_table, experiment_table, print_fit, score_table, summary_tables
+from graphkin.errors import InputError, OutputError, SettingError, check_choice, check_range, check_whole
 from graphkin.evaluation import PROTOCOLS, Scores, evaluate
 from graphkin.evaluation import baselines as baseline_rows
+from graphkin.experiments import experiments_named
+from graphkin.experiments.reproduce import open_graphs, reproduce
+from graphkin.experiments.store import Store
+from graphkin.experiments.tables import summarise
+from graphkin.experiments.watch import watch
 from graphkin.files import check_writable
 from graphkin.fitted import load
 from graphkin.presets import NAMES
@@ -48,6 +54,8 @@ app = typer.Typer(
     rich_markup_mode="rich",
     help="Node embeddings from a graph without labels: similar nodes attract, dissimilar nodes repel.",
 )
+results_app = typer.Typer(no_args_is_help=True, help="Export and merge stores of finished runs.")
+app.add_typer(results_app, name="results")
 console = Console(highlight=False, markup=False)
 INTERRUPTED = 130
 
@@ -69,6 +77,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object;
 OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace results that are there already.")]
 SeedOption = Annotated[int, typer.Option(help="The one source of all randomness.")]
 SplitsOption = Annotated[int, typer.Option(help="How many random splits to score on.")]
+StoreOption = Annotated[Path, typer.Option(help="The file with finished runs.")]
 BaselinesOption = Annotated[bool, typer.Option(help="Also score what costs no training: features and an untrained encoder.")]
 
 
@@ -222,6 +231,94 @@ def datasets_command(data_root: DataRootOption = None, as_json: JsonOption = Fal
         print_json({"datasets": entries})
         return
     console.print(dataset_table(data_root))
+
+
+@app.command("reproduce")
+def reproduce_command(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="Experiments (see --list), files of that form, or all.")
+    ] = None,
+    show_list: Annotated[bool, typer.Option("--list", help="List the experiments and what is finished of them.")] = False,
+    datasets: Annotated[list[str] | None, typer.Option(help="Only these graphs; may be repeated.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="Seeds of every row. Default: the paper's number.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Epochs of every method. Default: its setting.")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
+    jobs: Annotated[
+        int | None, typer.Option(help="Processes that train (CPU, default 1) or score (GPU, default: cores less two).")
+    ] = None,
+    minutes: Annotated[float | None, typer.Option(help="Start no run after this time.")] = None,
+    store: StoreOption = Path("results.sqlite"),
+    data_root: DataRootOption = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Reproduce tables and figures of the paper.
+
+    Every run is kept in the store when it ends. Stopped at any moment, the same command goes on where it stopped; several
+    processes may share a store.
+
+    Examples:
+
+      graphkin reproduce --list
+
+      graphkin reproduce gca --datasets photo --seeds 5 --device cuda
+
+      graphkin reproduce all
+
+      graphkin reproduce my-experiment.toml --jobs 4
+    """
+    chosen = experiments_named(names or (["all"] if show_list else []), datasets, seeds)
+    if show_list:
+        console.print(experiment_table(chosen))
+        return
+    device_named(device)
+    for name, value in (("epochs", epochs), ("jobs", jobs)):
+        if value is not None:
+            check_whole(name, value, at_least=1)
+    if minutes is not None:
+        check_range("minutes", minutes, above=0)
+    graphs, missing = open_graphs(chosen, data_root, datasets)
+    with contextlib.closing(Store(store)) as results:
+        with watch(quiet=quiet) as watching:
+            limit = None if minutes is None else 60 * minutes
+            reproduce(chosen, results, graphs, watching, epochs=epochs, device=device, jobs=jobs, seconds=limit)
+        summaries = [summarise(experiment, results, epochs) for experiment in chosen]
+    if as_json:
+        print_json({"store": str(store), "missing": missing, "experiments": [summary.as_dict() for summary in summaries]})
+        return
+    for summary in summaries:
+        for table in summary_tables(summary):
+            console.print(table)
+    for name, reason in missing.items():
+        console.print(f"{name} was left out: {reason}", soft_wrap=True)
+    console.print(f"finished runs are in {store}; graphkin report {store} makes a page of them", soft_wrap=True)
+
+
+@results_app.command("export")
+def export_command(
+    store: Annotated[Path, typer.Argument(metavar="STORE", help="A store that reproduce wrote.")],
+    out: Annotated[Path, typer.Option(help="The file to write: .json (can be read back) or .csv (a line a measure).")],
+    overwrite: OverwriteOption = False,
+) -> None:
+    """Write all runs of a store to one JSON or CSV file."""
+    if out.exists() and not overwrite:
+        raise OutputError(f"{out} exists already: choose another --out, or add --overwrite.")
+    with contextlib.closing(Store(store, must_exist=True)) as results:
+        results.export(out)
+        console.print(f"{out}: {len(results.finished())} runs", soft_wrap=True)
+
+
+@results_app.command("merge")
+def merge_command(
+    target: Annotated[Path, typer.Argument(metavar="TARGET", help="The store to add to; made if it is not there.")],
+    sources: Annotated[list[Path], typer.Argument(metavar="SOURCE...", help="Stores or their .json exports.")],
+) -> None:
+    """Add the runs of other stores to one; runs that it has stay as they are."""
+    opened = [Store(source, must_exist=True) for source in sources]
+    with contextlib.closing(Store(target)) as results:
+        for source, other in zip(sources, opened, strict=True):
+            console.print(f"{source}: {results.merge(other)} runs added to {target}", soft_wrap=True)
+            other.close()
 
 
 def parse_settings(pairs: list[str]) -> dict[str, Any]:

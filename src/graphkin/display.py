@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,8 @@ from rich.table import Table
 from graphkin.bench import Row
 from graphkin.datasets import DATASETS
 from graphkin.evaluation import Scores
+from graphkin.experiments import Experiment
+from graphkin.experiments.tables import Summary
 from graphkin.fitted import Fitted
 from graphkin.graphs import Graph
 
@@ -49,6 +53,49 @@ def print_fit(console: Console, graph: Graph, fitted: Fitted, scores: dict[str, 
         table = {name: Scores(row["protocol"], {"accuracy": tuple(row["accuracy"])}) for name, row in rows.items()}
         console.print(score_table(table, graph.name))
     console.print(f"wrote {embeddings}, model.graphkin, run.json", soft_wrap=True)
+
+
+def experiment_table(experiments: list[Experiment]) -> Table:
+    table = Table("name", "what", "graphs", "seeds", box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    table.columns[0].no_wrap = True
+    for entry in experiments:
+        table.add_row(entry.name, entry.title, ", ".join(entry.datasets), str(entry.seeds))
+    return table
+
+
+def summary_tables(summary: Summary) -> Iterator[Table]:
+    """Graphs as columns; for a figure, a table a graph with its points as columns."""
+    experiment = summary.experiment
+    if experiment.axis is None:
+        yield _cells(summary, experiment.title, [(dataset, dataset, experiment.measures[0]) for dataset in summary.datasets])
+        return
+    for dataset in summary.datasets:
+        title = f"{experiment.title}: {dataset}, by {experiment.axis}"
+        yield _cells(summary, title, [(measure, dataset, measure) for measure in experiment.measures])
+
+
+def _cells(summary: Summary, title: str, columns: list[tuple[str, str, str]]) -> Table:
+    table = Table("test accuracy, %", title=title, title_justify="left", show_lines=True)
+    for heading, _, _ in columns:
+        table.add_column(heading, justify="right")
+    for row in summary.experiment.rows:
+        table.add_row(row.name, *(_cell(summary, row.name, dataset, measure) for _, dataset, measure in columns))
+    return table
+
+
+def _cell(summary: Summary, row: str, dataset: str, measure: str) -> str:
+    cell = summary.cell(row, dataset, measure)
+    if not cell.count:
+        return "–"
+    lines = [f"{cell.mean:.2f}" + (f" ± {cell.std:.2f}" if cell.count > 1 else "")]
+    if cell.count < cell.wanted:
+        lines[0] += f" ({cell.count} of {cell.wanted})"
+    gain = summary.gain(row, dataset, measure)
+    if gain is not None:
+        lines.append(f"{gain.points:+.2f}" + ("" if math.isnan(gain.p_value) else f", p {gain.p_value:.2g}"))
+    if cell.published is not None:
+        lines.append(f"paper {cell.published[0]:.2f} ± {cell.published[1]:.2f}")
+    return "\n".join(lines)
 
 
 def bench_line(row: Row, before: list[Row]) -> str:

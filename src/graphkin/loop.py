@@ -16,6 +16,7 @@ from torch import Tensor
 
 from graphkin.errors import DivergedError, InputError
 from graphkin.methods import Method
+from graphkin.progress import Style
 from graphkin.progress import progress as show_progress
 from graphkin.tasks import Task
 
@@ -33,7 +34,7 @@ class Curve:
     """Ctrl-C was pressed, be it in the last epoch"""
 
 
-def train(tasks: list[Task], method: Method, device: torch.device, style: str, title: str) -> list[Curve]:
+def train(tasks: list[Task], method: Method, device: torch.device, style: Style, title: str) -> list[Curve]:
     """Train all tasks for the method's epochs, side by side; Ctrl-C ends all of them after the current epoch."""
     epochs = method.optimiser.epochs
     runs = [_Run(task, method, device, place) for place, task in enumerate(tasks)]

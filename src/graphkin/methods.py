@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any
@@ -11,7 +12,7 @@ from graphkin.errors import SettingError, check_choice, check_range, check_whole
 from graphkin.graphs import Graph
 from graphkin.kernels.precision import PRECISIONS
 from graphkin.objective import POOLINGS
-from graphkin.similarity import NodeSimilarity, Similarity, normalised_adjacency
+from graphkin.similarity import Labels, NodeSimilarity, Similarity, normalised_adjacency
 from graphkin.sparse import SparseMatrix
 from graphkin.views import TwoViews
 from graphkin.weights import (
@@ -115,6 +116,24 @@ class Repel:
 
 
 @dataclass(frozen=True)
+class SameClass:
+    """Every node of the anchor's class is a positive with weight 1, as T(1) is at τ_p = 1/log 2."""
+
+    def on(self, graph: Graph, similarity: NodeSimilarity | None, counterpart: bool) -> PositiveWeights:
+        assert similarity is not None
+        return Attraction(similarity, 1 / math.log(2), counterpart, normalised=False)
+
+
+@dataclass(frozen=True)
+class OtherClasses:
+    """Every node of another class is a negative with weight 1; D(1) is 0 in float32 at this τ_n."""
+
+    def on(self, graph: Graph, similarity: NodeSimilarity | None) -> NegativeWeights:
+        assert similarity is not None
+        return Repulsion(similarity, 1e-3, normalised=False)
+
+
+@dataclass(frozen=True)
 class Optimiser:
     """Adam, for a number of epochs.
 
@@ -160,9 +179,9 @@ class Method:
     name: str
     encoder: GCN | MLP
     views: TwoViews | None
-    positives: OwnCounterpart | Neighbours | Attract
-    negatives: Uniform | Repel
-    similarity: Similarity | None = None
+    positives: OwnCounterpart | Neighbours | Attract | SameClass
+    negatives: Uniform | Repel | OtherClasses
+    similarity: Similarity | Labels | None = None
     supervision: Supervision | None = None
     optimiser: Optimiser = field(default_factory=Optimiser)
     projector: int | None = None
@@ -191,7 +210,9 @@ class Method:
     @property
     def needs_edges(self) -> bool:
         """Only similarity of features alone (beta = 1) makes sense without edges."""
-        return isinstance(self.positives, Neighbours) or self.similarity is None or self.similarity.beta < 1
+        return isinstance(self.positives, Neighbours) or not (
+            isinstance(self.similarity, Similarity) and self.similarity.beta == 1
+        )
 
     def settings(self) -> dict[str, Any]:
         """All settings by name, flat, as :meth:`configure` takes them."""
@@ -258,6 +279,19 @@ def plus(method: Method, part: str | None = None) -> Method:
     )
 
 
+def ideal(method: Method) -> Method:
+    """The objective with labels that the enhanced one estimates, Eq. (multi_contrastive_loss): a top to measure against.
+
+    It sees every label, those of test nodes too, and its embeddings prove nothing else.
+    """
+    if method.views is None:
+        raise SettingError(f"the ideal objective is for methods with two views, found {method.name}.")
+    name = method.name.partition("+")[0]
+    return replace(
+        method, name=f"{name}-ideal", similarity=Labels(), positives=SameClass(), negatives=OtherClasses(), pooling="sum"
+    )
+
+
 def _prepared(component: Any, changes: dict[str, Any]) -> dict[str, Any]:
     """Lists become tuples, and a temperature given replaces an effective count, or the other way round."""
     prepared = {key: tuple(value) if isinstance(value, list) else value for key, value in changes.items()}
@@ -299,9 +333,12 @@ def from_json(data: Any) -> Method:
             OwnCounterpart,
             Neighbours,
             Attract,
+            SameClass,
             Uniform,
             Repel,
+            OtherClasses,
             Similarity,
+            Labels,
             Supervision,
             Optimiser,
         )

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 from graphkin.errors import check_choice
 
@@ -17,12 +17,19 @@ class Report(Protocol):
     def __call__(self, epoch: int, loss: float) -> None: ...
 
 
+Style: TypeAlias = str | Report
+"""one of ``STYLES``, or a function that is called after every epoch that is looked at"""
+
+
 @contextmanager
-def progress(style: str, title: str, epochs: int) -> Iterator[Report]:
+def progress(style: Style, title: str, epochs: int) -> Iterator[Report]:
     """Yield a function to call after every epoch.
 
     On a terminal "auto" and "visible" are a bar; elsewhere "auto" is nothing and "visible" a few lines.
     """
+    if not isinstance(style, str):
+        yield style
+        return
     check_choice("progress", style, STYLES)
     if style in ("auto", "visible"):
         style = "bar" if sys.stderr.isatty() else {"auto": "none", "visible": "lines"}[style]

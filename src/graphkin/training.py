@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import torch
 from torch_geometric.data import Data
@@ -17,8 +18,10 @@ from graphkin.graphs import Graph, as_graph
 from graphkin.loop import train
 from graphkin.methods import Method
 from graphkin.presets import method_named, presets
+from graphkin.progress import Style
 from graphkin.similarity import NodeSimilarity, as_similarity
 from graphkin.tasks import task_for, weights_for
+from graphkin.weights import NodeWeights
 
 SMALL_GRAPH = 8192
 """Up to this many nodes one repeat does not fill a GPU."""
@@ -73,50 +76,96 @@ def fit_repeats(
 
     After Ctrl-C the repeats that had begun are returned.
     """
+    seeds = _checked_seeds(seeds)
+    prepared = prepare(data, method, preset=preset, device=device, similarity=similarity, **settings)
+    fitted: list[Fitted] = []
+    for group in prepared.groups(seeds):
+        title = f"{prepared.method.name} on {prepared.graph.name}"
+        if len(seeds) > 1:
+            title += f", {len(fitted) + len(group)} of {len(seeds)} seeds"
+        try:
+            trained = prepared.train(group, progress, title)
+        except KeyboardInterrupt:  # between two groups, or pressed twice
+            if not fitted:
+                raise
+            break
+        fitted += trained.fitted
+        if trained.stop_wanted:
+            break
+    return fitted
+
+
+class Trained(NamedTuple):
+    fitted: list[Fitted]
+    stop_wanted: bool
+    """Ctrl-C was pressed"""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A graph on its device with all that its repeats share: similarity and weights."""
+
+    graph: Graph
+    method: Method
+    weights: NodeWeights
+    device: torch.device
+    seconds: float
+    """that preparing took"""
+
+    def groups(self, seeds: Sequence[int]) -> Iterator[Sequence[int]]:
+        """Seeds that are trained together."""
+        together = TOGETHER if self.device.type == "cuda" and self.graph.num_nodes <= SMALL_GRAPH else 1
+        return (seeds[first : first + together] for first in range(0, len(seeds), together))
+
+    def train(
+        self, seeds: Sequence[int], progress: Style = "none", title: str = "", graphs: Sequence[Graph] | None = None
+    ) -> Trained:
+        """Train one group, side by side; ``graphs`` may give every seed training labels of its own."""
+        start = time.perf_counter()
+        graphs = graphs or [self.graph] * len(seeds)
+        tasks = [
+            task_for(graph, self.method, self.weights, seed, self.device) for graph, seed in zip(graphs, seeds, strict=True)
+        ]
+        curves = train(tasks, self.method, self.device, progress, title)
+        seconds = {"prepare": self.seconds, "train": (time.perf_counter() - start) / len(seeds)}
+        fitted = [
+            Fitted(
+                method=self.method,
+                modules=task.finish().cpu(),
+                num_features=self.graph.num_features,
+                num_classes=self.graph.num_classes if self.method.needs_labels else 0,
+                seed=seed,
+                feature_names=self.graph.feature_names,
+                losses=tuple(curve.losses),
+                interrupted=curve.interrupted,
+                seconds=seconds,
+                kernel=task.kernel,
+            )
+            for task, curve, seed in zip(tasks, curves, seeds, strict=True)
+        ]
+        return Trained(fitted, curves[0].stop_wanted)
+
+
+def prepare(
+    data: Graph | Data,
+    method: str | Method,
+    *,
+    preset: str | None = None,
+    device: str = "auto",
+    similarity: Any = None,
+    **settings: Any,
+) -> Prepared:
+    """Check everything, move the graph to its device, and compute similarity and weights."""
     graph = as_graph(data)
     chosen = resolve(method, graph, preset).configure(**settings)
     check_usable(graph, chosen, own_similarity=similarity is not None)
-    seeds = _checked_seeds(seeds)
     if chosen.feature_scale == "auto":
         chosen = chosen.configure(feature_scale="rows" if smallest_entry(graph.x) >= 0 else "none")
     where = device_named(device)
     start = time.perf_counter()
     there = graph.to(where)
     weights = weights_for(there, chosen, own_similarity(similarity, graph, chosen, where))
-    prepared = time.perf_counter() - start
-    together = TOGETHER if where.type == "cuda" and graph.num_nodes <= SMALL_GRAPH else 1
-    fitted: list[Fitted] = []
-    for group in (seeds[first : first + together] for first in range(0, len(seeds), together)):
-        start = time.perf_counter()
-        title = f"{chosen.name} on {graph.name}"
-        if len(seeds) > 1:
-            title += f", {len(fitted) + len(group)} of {len(seeds)} seeds"
-        try:
-            tasks = [task_for(there, chosen, weights, seed, where) for seed in group]
-            curves = train(tasks, chosen, where, progress, title)
-        except KeyboardInterrupt:  # between two groups, or pressed twice
-            if not fitted:
-                raise
-            break
-        seconds = (time.perf_counter() - start) / len(group)
-        for task, curve, seed in zip(tasks, curves, group, strict=True):
-            fitted.append(
-                Fitted(
-                    method=chosen,
-                    modules=task.finish().cpu(),
-                    num_features=graph.num_features,
-                    num_classes=graph.num_classes if chosen.needs_labels else 0,
-                    seed=seed,
-                    feature_names=graph.feature_names,
-                    losses=tuple(curve.losses),
-                    interrupted=curve.interrupted,
-                    seconds={"prepare": prepared / len(seeds), "train": seconds},
-                    kernel=task.kernel,
-                )
-            )
-        if curves[0].stop_wanted:
-            break
-    return fitted
+    return Prepared(there, chosen, weights, where, time.perf_counter() - start)
 
 
 def _checked_seeds(seeds: Any) -> list[int]:

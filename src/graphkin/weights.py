@@ -149,12 +149,13 @@ class Attraction(PositiveWeights):
     """w⁺ from similarity, with one τ_p or one for each anchor.
 
     ``counterpart`` says whether the own node, seen in another view, is in V_M. A row whose T is zero everywhere falls
-    back to its counterpart as the only positive.
+    back to its counterpart as the only positive. Without ``normalised`` the weights are T itself.
     """
 
     similarity: NodeSimilarity
     tau: float | Tensor
     counterpart: bool = True
+    normalised: bool = True
 
     def log(self, rows: Tensor, candidates: Candidates) -> tuple[Tensor, Tensor]:
         tau = self.tau[rows, None] if isinstance(self.tau, Tensor) else self.tau
@@ -168,7 +169,7 @@ class Attraction(PositiveWeights):
         )
         members = (~excluded).sum(1) + int(self.counterpart)
         total = torch.cat([block, own[:, None]], dim=1).logsumexp(dim=1)
-        log_mean = total - members.to(total).log()
+        log_mean = total - members.to(total).log() if self.normalised else torch.zeros_like(total)
         empty = total == NONE
         block = torch.where(empty[:, None], NONE, block - log_mean[:, None])
         fallback = members.to(total).log() if self.counterpart else torch.full_like(own, NONE)
@@ -182,9 +183,9 @@ class Attraction(PositiveWeights):
             log_sum = torch.expm1(block / tau[:, None]).sum(dim=1).log()
         else:
             log_sum = log_attraction(block, tau[:, None]).logsumexp(dim=1)
-        log_mean = log_sum - math.log(self.similarity.num_nodes)
+        log_mean = log_sum - math.log(self.similarity.num_nodes) if self.normalised else torch.zeros_like(log_sum)
         own = own - log_mean
-        empty = log_mean == NONE
+        empty = log_sum == NONE
         level = torch.where(empty, 0, log_mean * LOG2_E)
         # Where all of s/τ is tiny, T is linear, and a smaller τ with a higher level says the same without overflow.
         lift = (-60 - level).clamp(min=0)
@@ -194,10 +195,11 @@ class Attraction(PositiveWeights):
 
 @dataclass(frozen=True)
 class Repulsion(NegativeWeights):
-    """w⁻ from similarity, with one τ_n or one for each anchor."""
+    """w⁻ from similarity, with one τ_n or one for each anchor. Without ``normalised`` the weights are D itself."""
 
     similarity: NodeSimilarity
     tau: float | Tensor
+    normalised: bool = True
 
     def numbers(self, rows: Tensor, block: Tensor) -> tuple[Tensor, Tensor]:
         """b and m of :class:`FunctionWeights`, from the rows' similarity to all nodes."""
@@ -205,13 +207,16 @@ class Repulsion(NegativeWeights):
         logs = log_repulsion(block, tau[:, None])
         logs[torch.arange(rows.numel(), device=rows.device), rows] = NONE
         log_mean = logs.logsumexp(dim=1) - math.log(max(self.similarity.num_nodes - 1, 1))
-        return LOG2_E / tau, torch.where(log_mean == NONE, 0, log_mean * LOG2_E)
+        level = torch.where((log_mean == NONE) | (not self.normalised), 0, log_mean * LOG2_E)
+        return LOG2_E / tau, level
 
     def log(self, rows: Tensor, candidates: Candidates) -> Tensor:
         tau = self.tau[rows, None] if isinstance(self.tau, Tensor) else self.tau
         block = log_repulsion(_similarity_block(self.similarity, rows, candidates), tau)
         excluded = _excluded(rows, candidates.columns, candidates.negative)
         block = block.masked_fill(excluded, NONE)
+        if not self.normalised:
+            return block
         members = (~excluded).sum(1).to(block)
         log_mean = block.logsumexp(dim=1) - members.log()
         return torch.where(excluded, NONE, block - log_mean[:, None])

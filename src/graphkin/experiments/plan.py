@@ -1,0 +1,133 @@
+"""An experiment as single runs, each known by the content of its graph, its settings and the version of the numbers."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from torch import Tensor
+
+from graphkin.experiments import Experiment
+from graphkin.graphs import Graph
+from graphkin.methods import Method, to_json
+from graphkin.sparse import SparseMatrix
+
+NUMBERS = 1
+"""Raised with every change that alters what a run gives; finished runs of other numbers are not used again."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is repeated over seeds: a method or a baseline on a graph, by a protocol."""
+
+    graph: str
+    content: str
+    """of the graph"""
+    protocol: str
+    per_class: int | None
+    """labels of a class, for few-labels"""
+    baseline: str | None
+    method: Method | None
+
+    @functools.cached_property
+    def description(self) -> str:
+        """JSON in which two tasks are the same exactly if they give the same numbers."""
+        method = None if self.method is None else to_json(self.method)
+        known = {
+            "graph": self.graph,
+            "content": self.content,
+            "protocol": self.protocol,
+            "per_class": self.per_class,
+            "baseline": self.baseline,
+            "method": method,
+            "numbers": NUMBERS,
+        }
+        return json.dumps(known, sort_keys=True)
+
+    @functools.cached_property
+    def key(self) -> str:
+        return hashlib.sha256(self.description.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Job:
+    """Runs of one task that are worth doing one after the other."""
+
+    task: Task
+    seeds: tuple[int, ...]
+    labels: tuple[str, ...] = field(default=(), compare=False)
+    """the rows that ask for it"""
+    nodes: int = field(default=0, compare=False)
+
+    @property
+    def cost(self) -> float:
+        """About how long a run takes, in units that only mean something beside those of another run."""
+        method = self.task.method
+        epochs = 1 if self.task.baseline is not None or method is None else method.optimiser.epochs
+        return float(epochs * self.nodes**1.5)
+
+    @property
+    def title(self) -> str:
+        shown = f"{self.task.per_class} labels, " if self.task.per_class is not None else ""
+        return f"{self.labels[0]} on {self.task.graph}, {shown}seed {', '.join(map(str, self.seeds))}"
+
+
+def tasks_of(
+    experiment: Experiment, contents: Mapping[str, str], epochs: int | None = None
+) -> dict[tuple[str, str, str], tuple[Task, range]]:
+    """The task and the seeds behind every cell (row, dataset, measure) of graphs with these contents; cells may share one."""
+    found = {}
+    for dataset in experiment.datasets:
+        if dataset not in contents:
+            continue
+        for row in experiment.rows:
+            method = row.chosen(dataset, epochs)
+            for measure in experiment.measures:
+                per_class = int(measure) if experiment.protocol == "few-labels" else None
+                task = Task(dataset, contents[dataset], experiment.protocol, per_class, row.baseline, method)
+                found[row.name, dataset, measure] = task, experiment.seeds_of(row, dataset)
+    return found
+
+
+def jobs_of(
+    experiments: Iterable[Experiment],
+    graphs: dict[str, Graph],
+    finished: set[tuple[str, int]],
+    together: Callable[[Graph], int],
+    epochs: int | None = None,
+) -> list[Job]:
+    """All unfinished runs, each once, some seeds ``together`` in a job; low seeds of all tasks come before high ones."""
+    contents = {name: fingerprint(graph) for name, graph in graphs.items()}
+    wanted: dict[str, tuple[Task, set[int], list[str]]] = {}
+    for experiment in experiments:
+        for (row, _, _), (task, seeds) in tasks_of(experiment, contents, epochs).items():
+            _, known, labels = wanted.setdefault(task.key, (task, set(), []))
+            known.update(seeds)
+            if row not in labels:
+                labels.append(row)
+    jobs = []
+    for task, known, labels in wanted.values():
+        size = together(graphs[task.graph])
+        ordered = sorted(known)
+        for group in (ordered[first : first + size] for first in range(0, len(ordered), size)):
+            left = tuple(seed for seed in group if (task.key, seed) not in finished)
+            jobs.append(Job(task, left, tuple(labels), graphs[task.graph].num_nodes))
+    return sorted((job for job in jobs if job.seeds), key=lambda job: job.seeds[0])
+
+
+@functools.lru_cache(maxsize=16)
+def fingerprint(graph: Graph) -> str:
+    """A digest of everything in a graph that a run can depend on."""
+    digest = hashlib.sha256()
+    parts: list[Tensor | None] = [graph.edge_index, graph.edge_weight, graph.y]
+    if isinstance(graph.x, SparseMatrix):
+        parts += [graph.x.csr.crow_indices(), graph.x.csr.col_indices(), graph.x.values]
+    else:
+        parts.append(graph.x)
+    parts += [nodes for split in graph.public_splits for nodes in split.parts().values()]
+    for part in parts:
+        digest.update(b"none" if part is None else f"{part.dtype}{tuple(part.shape)}".encode() + part.cpu().numpy().tobytes())
+    return digest.hexdigest()[:16]

@@ -1,0 +1,145 @@
+"""Run what an experiment needs and the store does not have yet."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import replace
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, Protocol
+
+import joblib
+import torch
+
+from graphkin.errors import InputError
+from graphkin.experiments import Experiment
+from graphkin.experiments.execute import Learned, execute, learn, outcome
+from graphkin.experiments.plan import Job, jobs_of
+from graphkin.experiments.store import Outcome, Store
+from graphkin.graphs import Graph
+from graphkin.progress import Style
+from graphkin.readers import open_graph
+from graphkin.training import SMALL_GRAPH, TOGETHER, device_named
+
+SEEDS_OF_A_LARGE_GRAPH = 5
+"""that follow each other on a GPU, so that its similarity is not computed for every run"""
+WAIT_SECONDS = 2
+
+
+class Watch(Protocol):
+    """Who is told how a reproduction goes."""
+
+    def plan(self, jobs: list[Job], finished: int) -> None: ...
+    def epochs(self, job: Job) -> Style: ...
+    def done(self, job: Job, outcome: Outcome) -> None: ...
+
+
+def open_graphs(
+    experiments: list[Experiment], data_root: Path | None, must_have: list[str] | None = None
+) -> tuple[dict[str, Graph], dict[str, str]]:
+    """All graphs that the experiments need, and why others are missing; one in ``must_have`` that is missing is an error."""
+    graphs: dict[str, Graph] = {}
+    missing: dict[str, str] = {}
+    for name in dict.fromkeys(name for experiment in experiments for name in experiment.datasets):
+        try:
+            graphs[name] = open_graph(name, data_root=data_root)
+        except InputError as error:
+            if must_have and name in must_have:
+                raise
+            missing[name] = str(error)
+    return graphs, missing
+
+
+def reproduce(
+    experiments: list[Experiment],
+    store: Store,
+    graphs: dict[str, Graph],
+    watch: Watch,
+    *,
+    epochs: int | None = None,
+    device: str = "auto",
+    jobs: int | None = None,
+    seconds: float | None = None,
+) -> None:
+    """Do all runs that are neither finished nor being done by another process, until they are all finished.
+
+    On a CPU, ``jobs`` processes of joblib's current backend train and score (default 1). On a GPU this process trains, and
+    ``jobs`` others score what it trained (default: a process for each core but two). After ``seconds`` no run is started.
+    """
+    where = device_named(device)
+
+    def together(graph: Graph) -> int:
+        if where.type == "cpu":
+            return 1
+        return TOGETHER if graph.num_nodes <= SMALL_GRAPH else SEEDS_OF_A_LARGE_GRAPH
+
+    end = None if seconds is None else time.monotonic() + seconds
+    todo = jobs_of(experiments, graphs, store.finished(), together, epochs=epochs)
+    everything = jobs_of(experiments, graphs, set(), together, epochs=epochs)
+    watch.plan(todo, sum(len(job.seeds) for job in everything) - sum(len(job.seeds) for job in todo))
+    run = _on_gpu if where.type == "cuda" else _on_cpu
+    with store.claims_renewed():
+        while todo and (end is None or time.monotonic() < end):
+            before = len(store.finished())
+            for job, found in run(_claimed(todo, store, end), graphs, str(where), jobs, watch):
+                store.add(found, job.task.description)
+                watch.done(job, found)
+            todo = jobs_of(experiments, graphs, store.finished(), together, epochs=epochs)
+            if todo and len(store.finished()) == before:
+                time.sleep(WAIT_SECONDS)  # others are at the rest
+
+
+def _claimed(todo: list[Job], store: Store, end: float | None) -> Iterator[Job]:
+    for job in todo:
+        if end is not None and time.monotonic() > end:
+            return
+        seeds = store.claim(job.task.key, job.seeds)
+        if seeds:
+            yield replace(job, seeds=seeds)
+
+
+def _on_cpu(
+    claimed: Iterator[Job], graphs: dict[str, Graph], device: str, jobs: int | None, watch: Watch
+) -> Iterator[tuple[Job, Outcome]]:
+    workers = jobs or 1
+    parallel = joblib.Parallel(n_jobs=workers, return_as="generator_unordered", pre_dispatch=workers, batch_size=1)
+    calls = (
+        joblib.delayed(_one)(job, graphs[job.task.graph], device, watch.epochs(job) if workers == 1 else "none")
+        for job in claimed
+    )
+    for job, outcomes in parallel(calls):
+        for found in outcomes:
+            yield job, found
+
+
+def _one(job: Job, graph: Graph, device: str, progress: Style) -> tuple[Job, list[Outcome]]:
+    return job, execute(job, graph, device, progress)
+
+
+def _on_gpu(
+    claimed: Iterator[Job], graphs: dict[str, Graph], device: str, jobs: int | None, watch: Watch
+) -> Iterator[tuple[Job, Outcome]]:
+    """Training keeps the GPU busy while other processes score, a few runs behind."""
+    workers = jobs or max((os.cpu_count() or 1) - 2, 1)
+    waiting: dict[Future[Any], tuple[Job, Learned]] = {}
+
+    def scored(most: int) -> Iterator[tuple[Job, Outcome]]:
+        """What is ready; and, with more than ``most`` runs waiting, what comes next."""
+        while any(future.done() for future in waiting) or len(waiting) > most:
+            for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+                job, learned = waiting.pop(future)
+                yield job, outcome(learned, future.result())
+
+    with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_one_thread) as scorers:
+        for job in claimed:
+            for learned in learn(job, graphs[job.task.graph], device, watch.epochs(job)):
+                waiting[scorers.submit(learned.score)] = job, learned
+                yield from scored(4 * workers)
+        yield from scored(0)
+
+
+def _one_thread() -> None:
+    torch.set_num_threads(1)

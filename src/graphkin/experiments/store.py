@@ -1,0 +1,276 @@
+"""Finished runs in one SQLite file: written when a run ends, whole or not at all, and shared by several processes.
+
+A process claims a run before it starts it and renews its claims while it lives, so that no two do the same. A claim ends with
+its run, with its process, or after a while without news.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import json
+import os
+import socket
+import sqlite3
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from graphkin.errors import OutputError
+from graphkin.files import write_whole
+
+FORMAT = "graphkin-results"
+FORMAT_VERSION = 1
+CLAIM_SECONDS = 120
+RENEW_SECONDS = 20
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS tasks (key TEXT PRIMARY KEY, description TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS environments (id INTEGER PRIMARY KEY, description TEXT NOT NULL UNIQUE);
+CREATE TABLE IF NOT EXISTS runs (
+  task TEXT NOT NULL REFERENCES tasks, seed INTEGER NOT NULL, test TEXT NOT NULL, val TEXT NOT NULL, losses TEXT NOT NULL,
+  seconds REAL NOT NULL, kernel TEXT, finished TEXT NOT NULL, environment INTEGER NOT NULL REFERENCES environments,
+  PRIMARY KEY (task, seed));
+CREATE TABLE IF NOT EXISTS claims (
+  task TEXT NOT NULL, seed INTEGER NOT NULL, host TEXT NOT NULL, process INTEGER NOT NULL, until REAL NOT NULL,
+  PRIMARY KEY (task, seed));
+"""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one run gave: accuracies in percent by measure, some points of its loss curve, seconds of training."""
+
+    task: str
+    seed: int
+    test: dict[str, float]
+    val: dict[str, float]
+    losses: tuple[float, ...]
+    seconds: float
+    kernel: str | None
+    finished: str
+    environment: str
+    """JSON: versions, machine, commit"""
+
+
+class Store:
+    """Runs by task and seed. A ``.json`` file is an export, which is read whole and not written."""
+
+    def __init__(self, path: Path, *, must_exist: bool = False) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        if must_exist and not path.is_file():
+            raise OutputError(f"no results at {path}; graphkin reproduce makes them.")
+        try:
+            if path.suffix == ".json":
+                self._database = _connect(":memory:")
+                self._database.executescript(SCHEMA)
+                self._read_export(path)
+            else:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                self._database = _connect(str(path))
+                self._database.executescript(SCHEMA)
+                self._check_version()
+        except (sqlite3.DatabaseError, ValueError, KeyError, TypeError) as error:
+            raise OutputError(f"{path} is no file of graphkin's results: {error}.") from error
+
+    def close(self) -> None:
+        self._database.close()
+
+    def finished(self) -> set[tuple[str, int]]:
+        return {(task, seed) for task, seed in self._database.execute("SELECT task, seed FROM runs")}
+
+    def outcomes(self, task: str | None = None) -> list[Outcome]:
+        where, values = ("WHERE task = ?", (task,)) if task is not None else ("", ())
+        found = self._database.execute(
+            "SELECT task, seed, test, val, losses, seconds, kernel, finished, e.description FROM runs "
+            f"JOIN environments e ON e.id = environment {where} ORDER BY task, seed",
+            values,
+        )
+        return [
+            Outcome(task, seed, json.loads(test), json.loads(val), tuple(json.loads(losses)), *rest)
+            for task, seed, test, val, losses, *rest in found
+        ]
+
+    def tasks(self) -> dict[str, dict[str, Any]]:
+        return {key: json.loads(text) for key, text in self._database.execute("SELECT key, description FROM tasks")}
+
+    def contents(self) -> dict[str, str]:
+        """The content of each graph that runs are of, by its name: the last one, should it have changed."""
+        found = self._database.execute("SELECT task FROM runs ORDER BY finished")
+        tasks = self.tasks()
+        return {tasks[key]["graph"]: tasks[key]["content"] for (key,) in found}
+
+    def add(self, outcome: Outcome, description: str) -> None:
+        """Write a finished run and end its claim; a run that is there already stays as it is."""
+        with self._lock, self._transaction() as database:
+            database.execute("INSERT OR IGNORE INTO tasks VALUES (?, ?)", (outcome.task, description))
+            database.execute("INSERT OR IGNORE INTO environments (description) VALUES (?)", (outcome.environment,))
+            (environment,) = database.execute(
+                "SELECT id FROM environments WHERE description = ?", (outcome.environment,)
+            ).fetchone()
+            database.execute(
+                "INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    outcome.task,
+                    outcome.seed,
+                    json.dumps(outcome.test),
+                    json.dumps(outcome.val),
+                    json.dumps(outcome.losses),
+                    outcome.seconds,
+                    outcome.kernel,
+                    outcome.finished,
+                    environment,
+                ),
+            )
+            database.execute("DELETE FROM claims WHERE task = ? AND seed = ?", (outcome.task, outcome.seed))
+
+    def claim(self, task: str, seeds: Iterable[int]) -> tuple[int, ...]:
+        """The seeds that are neither finished nor claimed by a living process; from now on they are ours."""
+        host, process = socket.gethostname(), os.getpid()
+        taken = []
+        with self._lock, self._transaction() as database:
+            for seed in seeds:
+                if database.execute("SELECT 1 FROM runs WHERE task = ? AND seed = ?", (task, seed)).fetchone():
+                    continue
+                owner = database.execute(
+                    "SELECT host, process, until FROM claims WHERE task = ? AND seed = ?", (task, seed)
+                ).fetchone()
+                if owner is None or not _alive(*owner):
+                    database.execute(
+                        "INSERT OR REPLACE INTO claims VALUES (?, ?, ?, ?, ?)",
+                        (task, seed, host, process, time.time() + CLAIM_SECONDS),
+                    )
+                    taken.append(seed)
+        return tuple(taken)
+
+    @contextlib.contextmanager
+    def claims_renewed(self) -> Iterator[None]:
+        """Claims of this process are renewed inside and ended after."""
+        stop = threading.Event()
+        owner = (socket.gethostname(), os.getpid())
+
+        def renew() -> None:
+            while not stop.wait(RENEW_SECONDS):
+                with self._lock, contextlib.suppress(sqlite3.OperationalError), self._transaction() as database:
+                    database.execute(
+                        "UPDATE claims SET until = ? WHERE host = ? AND process = ?", (time.time() + CLAIM_SECONDS, *owner)
+                    )
+
+        thread = threading.Thread(target=renew, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+            with self._lock, self._transaction() as database:
+                database.execute("DELETE FROM claims WHERE host = ? AND process = ?", owner)
+
+    def merge(self, other: Store) -> int:
+        """Add the runs of another store that are not here; how many there were."""
+        known = self.finished()
+        descriptions = dict(other._database.execute("SELECT key, description FROM tasks"))
+        new = [outcome for outcome in other.outcomes() if (outcome.task, outcome.seed) not in known]
+        for outcome in new:
+            self.add(outcome, descriptions[outcome.task])
+        return len(new)
+
+    def export(self, path: Path) -> None:
+        """All runs as .json, which can be read back, or as .csv with a line a measure."""
+        if path.suffix == ".json":
+            text = self._as_json()
+            write_whole(path, lambda file: file.write_text(text, encoding="utf-8"))
+        elif path.suffix == ".csv":
+            write_whole(path, self._write_csv)
+        else:
+            raise OutputError(f"an export must end in .json or .csv, found {path.name}.")
+
+    def _as_json(self) -> str:
+        """One line a task and a run, so that a change of the file shows what was added."""
+        environments = dict(self._database.execute("SELECT id, description FROM environments"))
+        tasks = self._database.execute("SELECT key, description FROM tasks ORDER BY key")
+        runs = self._database.execute(
+            "SELECT task, seed, test, val, losses, seconds, kernel, finished, environment FROM runs ORDER BY task, seed"
+        )
+        columns = '["task", "seed", "test", "val", "losses", "seconds", "kernel", "finished", "environment"]'
+        lines = [
+            f'{{"format": "{FORMAT}", "version": {FORMAT_VERSION},',
+            '"environments": {',
+            ",\n".join(f'"{number}": {description}' for number, description in environments.items()),
+            '}, "tasks": {',
+            ",\n".join(f'"{key}": {description}' for key, description in tasks),
+            f'}}, "columns": {columns}, "runs": [',
+            ",\n".join(
+                json.dumps([task, seed, json.loads(test), json.loads(val), json.loads(losses), *rest])
+                for task, seed, test, val, losses, *rest in runs
+            ),
+            "]}\n",
+        ]
+        return "\n".join(lines)
+
+    def _write_csv(self, path: Path) -> None:
+        tasks = self.tasks()
+        with path.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file)
+            writer.writerow(
+                ["graph", "method", "protocol", "seed", "measure", "test", "val", "seconds", "kernel", "finished", "task"]
+            )
+            for outcome in self.outcomes():
+                task = tasks[outcome.task]
+                method = task["baseline"] or task["method"]["name"]
+                for measure, accuracy in outcome.test.items():
+                    what = (task["graph"], method, task["protocol"], outcome.seed, measure, accuracy, outcome.val.get(measure))
+                    writer.writerow([*what, outcome.seconds, outcome.kernel, outcome.finished, outcome.task])
+
+    def _read_export(self, path: Path) -> None:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        if data.get("format") != FORMAT or data.get("version") != FORMAT_VERSION:
+            raise ValueError("it is not an export of this version")
+        database = self._database
+        environments = [(int(number), json.dumps(text)) for number, text in data["environments"].items()]
+        database.executemany("INSERT INTO environments VALUES (?, ?)", environments)
+        tasks = [(key, json.dumps(text, sort_keys=True)) for key, text in data["tasks"].items()]
+        database.executemany("INSERT INTO tasks VALUES (?, ?)", tasks)
+        for task, seed, test, val, losses, *rest in data["runs"]:
+            values = (task, seed, json.dumps(test), json.dumps(val), json.dumps(losses), *rest)
+            database.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+
+    def _check_version(self) -> None:
+        with self._transaction() as database:
+            database.execute("INSERT OR IGNORE INTO about VALUES (?, ?)", (FORMAT, str(FORMAT_VERSION)))
+            found = database.execute("SELECT value FROM about WHERE name = ?", (FORMAT,)).fetchone()
+        if found != (str(FORMAT_VERSION),):
+            raise ValueError(f"its format is {found}, this graphkin reads {FORMAT_VERSION}")
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        self._database.execute("BEGIN IMMEDIATE")
+        try:
+            yield self._database
+        except BaseException:
+            self._database.execute("ROLLBACK")
+            raise
+        self._database.execute("COMMIT")
+
+
+def _connect(path: str) -> sqlite3.Connection:
+    return sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
+
+
+def _alive(host: str, process: int, until: float) -> bool:
+    """Whether a claim still holds; of another machine's process only the time tells."""
+    if host != socket.gethostname() or os.name == "nt":
+        return until > time.time()
+    if process == os.getpid():
+        return False
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass
+    return until > time.time()
