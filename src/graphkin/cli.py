@@ -7,6 +7,7 @@ import io
 import json
 import sys
 import traceback
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -34,6 +35,7 @@ from graphkin.fitted import load
 from graphkin.presets import NAMES
 from graphkin.readers import open_graph
 from graphkin.runs import (
+    CHECKPOINT,
     FORMATS,
     check_file,
     default_folder,
@@ -77,6 +79,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object;
 OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace results that are there already.")]
 SeedOption = Annotated[int, typer.Option(help="The one source of all randomness.")]
 SplitsOption = Annotated[int, typer.Option(help="How many random splits to score on.")]
+CheckpointOption = Annotated[int | None, typer.Option(help="Keep a checkpoint of training every so many epochs.")]
 StoreOption = Annotated[Path, typer.Option(help="The file with finished runs.")]
 BaselinesOption = Annotated[bool, typer.Option(help="Also score what costs no training: features and an untrained encoder.")]
 
@@ -93,6 +96,7 @@ def fit_command(
         list[str] | None, typer.Option("--set", "-s", metavar="NAME=VALUE", help="Any setting; may be repeated.")
     ] = None,
     preset: Annotated[str | None, typer.Option(help="Use the shipped settings of this dataset.")] = None,
+    checkpoint_every: CheckpointOption = None,
     splits: SplitsOption = 5,
     nodes: NodesOption = None,
     label: LabelOption = "label",
@@ -109,6 +113,7 @@ def fit_command(
 
     Without GRAPH, the bundled Cora. Where the graph has labels, the embeddings are scored; labels never train them
     (graph-mlp aside). Ctrl-C stops after the current epoch, keeps what was learned, and exits with status 130.
+    With --checkpoint-every, the same command goes on where a killed one stopped.
 
     Examples:
 
@@ -133,12 +138,18 @@ def fit_command(
     check_whole("seed", seed, at_least=0)
     check_choice("format", kind, FORMATS)
     device_named(device)
+    if checkpoint_every is not None:
+        check_whole("checkpoint-every", checkpoint_every, at_least=1)
     folder = prepare_folder(out or default_folder(opened, chosen.name, seed), overwrite=overwrite)
     style = "none" if quiet else "visible"
-    fitted = fit(opened, chosen, seed=seed, device=device, progress=style)
+    checkpoint = None if checkpoint_every is None else folder / CHECKPOINT
+    every = checkpoint_every or 1
+    fitted = fit(opened, chosen, seed=seed, device=device, progress=style, checkpoint=checkpoint, checkpoint_every=every)
     embeddings = fitted.embed(opened)
     scores = scores_of(fitted, opened, embeddings, splits, seed, baselines)
     record = write_run(folder, fitted, opened, embeddings, scores, kind)
+    if checkpoint is not None and not fitted.interrupted:
+        checkpoint.unlink()
     if as_json:
         print_json({"out": str(folder), **record})
     else:
@@ -240,6 +251,7 @@ def reproduce_command(
     ] = None,
     show_list: Annotated[bool, typer.Option("--list", help="List the experiments and what is finished of them.")] = False,
     datasets: Annotated[list[str] | None, typer.Option(help="Only these graphs; may be repeated.")] = None,
+    rows: Annotated[list[str] | None, typer.Option(help="Only these rows, by their names; may be repeated.")] = None,
     seeds: Annotated[int | None, typer.Option(help="Seeds of every row. Default: the paper's number.")] = None,
     epochs: Annotated[int | None, typer.Option(help="Epochs of every method. Default: its setting.")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
@@ -247,6 +259,7 @@ def reproduce_command(
         int | None, typer.Option(help="Processes that train (CPU, default 1) or score (GPU, default: cores less two).")
     ] = None,
     minutes: Annotated[float | None, typer.Option(help="Start no run after this time.")] = None,
+    checkpoint_every: CheckpointOption = None,
     store: StoreOption = Path("results.sqlite"),
     data_root: DataRootOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
@@ -267,21 +280,22 @@ def reproduce_command(
 
       graphkin reproduce my-experiment.toml --jobs 4
     """
-    chosen = experiments_named(names or (["all"] if show_list else []), datasets, seeds)
+    chosen = experiments_named(names or (["all"] if show_list else []), datasets, rows, seeds)
     if show_list:
         console.print(experiment_table(chosen))
         return
     device_named(device)
-    for name, value in (("epochs", epochs), ("jobs", jobs)):
+    for name, value in (("epochs", epochs), ("jobs", jobs), ("checkpoint-every", checkpoint_every)):
         if value is not None:
             check_whole(name, value, at_least=1)
     if minutes is not None:
         check_range("minutes", minutes, above=0)
     graphs, missing = open_graphs(chosen, data_root, datasets)
     with contextlib.closing(Store(store)) as results:
-        with watch(quiet=quiet) as watching:
+        with _finished_runs_kept(store), watch(quiet=quiet) as watching:
             limit = None if minutes is None else 60 * minutes
-            reproduce(chosen, results, graphs, watching, epochs=epochs, device=device, jobs=jobs, seconds=limit)
+            how: dict[str, Any] = {"epochs": epochs, "device": device, "jobs": jobs, "seconds": limit}
+            reproduce(chosen, results, graphs, watching, checkpoint_every=checkpoint_every, **how)
         summaries = [summarise(experiment, results, epochs) for experiment in chosen]
     if as_json:
         print_json({"store": str(store), "missing": missing, "experiments": [summary.as_dict() for summary in summaries]})
@@ -292,6 +306,15 @@ def reproduce_command(
     for name, reason in missing.items():
         console.print(f"{name} was left out: {reason}", soft_wrap=True)
     console.print(f"finished runs are in {store}; graphkin report {store} makes a page of them", soft_wrap=True)
+
+
+@contextlib.contextmanager
+def _finished_runs_kept(store: Path) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        print(f"graphkin: interrupted; finished runs are in {store}, and the same command goes on.", file=sys.stderr)
+        raise typer.Exit(INTERRUPTED) from None
 
 
 @results_app.command("export")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +24,7 @@ from graphkin.arrays import (
     structural_features,
 )
 from graphkin.errors import GraphError
+from graphkin.sparse import SparseMatrix
 from graphkin.splits import Split
 
 
@@ -71,6 +74,24 @@ class Graph:
     @property
     def num_classes(self) -> int:
         return 0 if self.y is None else int(self.y.max()) + 1
+
+    @functools.cached_property
+    def content(self) -> str:
+        """A digest of all that a result can depend on: edges, features, labels and splits."""
+        features = self.x
+        parts: list[Tensor | None] = [self.edge_index, self.edge_weight, self.y]
+        if isinstance(features, SparseMatrix):
+            parts += [features.csr.crow_indices(), features.csr.col_indices(), features.values]
+        else:
+            parts.append(features)
+        parts += [self.train_mask, self.val_mask, self.test_mask]
+        parts += [nodes for split in self.public_splits for nodes in split.parts().values()]
+        digest = hashlib.sha256()
+        for part in parts:
+            if part is not None:
+                digest.update(f"{part.dtype} {tuple(part.shape)}".encode() + part.cpu().numpy().tobytes())
+            digest.update(b";")
+        return digest.hexdigest()[:16]
 
     def to(self, device: torch.device | str) -> Graph:
         arrays = ("x", "edge_index", "edge_weight", "y", "train_mask", "val_mask", "test_mask")

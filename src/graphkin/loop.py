@@ -6,7 +6,7 @@ import functools
 import math
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from graphkin.checkpoints import Checkpoint
 from graphkin.errors import DivergedError, InputError
 from graphkin.methods import Method
 from graphkin.progress import Style
@@ -34,17 +35,34 @@ class Curve:
     """Ctrl-C was pressed, be it in the last epoch"""
 
 
-def train(tasks: list[Task], method: Method, device: torch.device, style: Style, title: str) -> list[Curve]:
-    """Train all tasks for the method's epochs, side by side; Ctrl-C ends all of them after the current epoch."""
+def train(
+    tasks: list[Task],
+    method: Method,
+    device: torch.device,
+    style: Style,
+    title: str,
+    checkpoints: Sequence[Checkpoint] = (),
+) -> list[Curve]:
+    """Train all tasks for the method's epochs, side by side; Ctrl-C ends all of them after the current epoch.
+
+    With ``checkpoints``, one for each task, a task goes on from its own, and ends with one that holds its last epoch.
+    """
     epochs = method.optimiser.epochs
     runs = [_Run(task, method, device, place) for place, task in enumerate(tasks)]
+    for run, checkpoint in zip(runs, checkpoints, strict=False):
+        run.go_on_from(checkpoint)
+    first = min(run.epoch for run in runs) + 1
     with show_progress(style, title, epochs) as report, _stop_on_interrupt() as stop:
-        for epoch in range(1, epochs + 1):
+        for epoch in range(first, epochs + 1):
             for run in runs:
-                run.step()
-                if epoch == 1 and device.type == "cuda":
+                if run.epoch < epoch:
+                    run.step()
+                if epoch == first and device.type == "cuda":
                     torch.cuda.synchronize(device)  # what the first step of one run caches, the others read
             last = epoch == epochs or stop.is_set()
+            for run, checkpoint in zip(runs, checkpoints, strict=False):
+                if run.epoch == epoch and (last or epoch % checkpoint.every == 0):
+                    checkpoint.write(epoch, run.state())
             if last or epoch % LOOK_EVERY[device.type] == 0:
                 losses = [run.look() for run in runs]
                 report(epoch, sum(losses) / len(losses))
@@ -69,7 +87,7 @@ class _Run:
             weight_decay=method.optimiser.weight_decay,
             **faster,
         )
-        self.epoch = 0
+        self.epoch = self.steps = 0
         self.losses = torch.full((method.optimiser.epochs,), math.nan, dtype=torch.float32, device=device)
         self.recorded: torch.cuda.CUDAGraph | None = None
         self.recorded_loss: Tensor | None = None
@@ -79,7 +97,7 @@ class _Run:
 
     def step(self) -> None:
         with torch.cuda.stream(self.stream) if self.stream is not None else nullcontext():
-            if self.recorded is None and self.epoch == EPOCHS_BEFORE_RECORDING:
+            if self.recorded is None and self.steps == EPOCHS_BEFORE_RECORDING:
                 self._record()
             if self.recorded is not None:
                 self.recorded.replay()
@@ -89,6 +107,7 @@ class _Run:
                 self.losses[self.epoch] = self._step()
             self.task.after_epoch()
         self.epoch += 1
+        self.steps += 1
 
     def _step(self) -> Tensor:
         self.task.modules.train()
@@ -109,6 +128,35 @@ class _Run:
             self.recorded_loss = self._step()
         self.recorded = recorded
 
+    def state(self) -> dict[str, Tensor]:
+        """All that the next epochs depend on."""
+        if self.stream is not None:
+            self.stream.synchronize()
+        adam = self.optimiser.state_dict()["state"]
+        return {
+            **{f"modules.{name}": value for name, value in self.task.modules.state_dict().items()},
+            **{f"adam.{place}.{name}": value for place, values in adam.items() for name, value in values.items()},
+            **{f"random.{name}": source.get_state() for name, source in self.task.sources.items()},
+            **{f"memory.{name}": value for name, value in self.task.memory.items()},
+            "losses": self.losses[: self.epoch],
+        }
+
+    def go_on_from(self, checkpoint: Checkpoint) -> None:
+        found = checkpoint.read()
+        if found is None:
+            return
+        self.epoch, state = found
+        self.losses[: self.epoch] = state["losses"]
+        self.task.modules.load_state_dict(_below("modules", state))
+        for name, value in _below("memory", state).items():
+            self.task.memory[name].copy_(value)
+        for name, value in _below("random", state).items():
+            self.task.sources[name].set_state(value)
+        adam = self.optimiser.state_dict()
+        places = range(len(adam["param_groups"][0]["params"]))
+        adam["state"] = {place: _below(f"adam.{place}", state) for place in places}
+        self.optimiser.load_state_dict(adam)
+
     def look(self) -> float:
         """The last loss; an error if one so far was not finite."""
         if self.stream is not None:
@@ -119,6 +167,10 @@ class _Run:
             first = int((~so_far.isfinite()).nonzero()[0])
             raise _diverged(first + 1, so_far[first].item(), self.method)
         return value
+
+
+def _below(prefix: str, state: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix(f"{prefix}."): value for name, value in state.items() if name.startswith(f"{prefix}.")}
 
 
 @functools.cache

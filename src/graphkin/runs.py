@@ -22,6 +22,7 @@ from graphkin.fitted import Fitted
 from graphkin.graphs import Graph
 
 FORMATS = ("npy", "parquet", "csv")
+CHECKPOINT = "checkpoint.graphkin"
 FILES = (*(f"embeddings.{kind}" for kind in FORMATS), "model.graphkin", "run.json")
 
 
@@ -49,10 +50,14 @@ def check_file(path: Path, *, overwrite: bool = False) -> Path:
 
 
 def default_folder(graph: Graph, method: str, seed: int) -> Path:
-    """runs/GRAPH-METHOD-seedN, with a number behind it if that is taken."""
+    """runs/GRAPH-METHOD-seedN, with a number behind it if that is taken; one with a checkpoint alone waits to go on."""
     name = f"{graph.name}-{method}-seed{seed}".replace("+", "plus").replace("(", "-").replace(")", "")
     candidates = (Path("runs") / (name if i == 1 else f"{name}-{i}") for i in range(1, 10_000))
-    return next(folder for folder in candidates if not folder.exists())
+    return next(folder for folder in candidates if not folder.exists() or _waits_to_go_on(folder))
+
+
+def _waits_to_go_on(folder: Path) -> bool:
+    return (folder / CHECKPOINT).exists() and not any((folder / name).exists() for name in FILES)
 
 
 def scores_of(fitted: Fitted, graph: Graph, embeddings: Any, splits: int, seed: int, baselines: bool) -> dict[str, Any]:

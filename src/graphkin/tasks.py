@@ -43,6 +43,16 @@ class Task(Protocol):
         ...
 
     @property
+    def sources(self) -> dict[str, torch.Generator]:
+        """All sources of randomness."""
+        ...
+
+    @property
+    def memory(self) -> dict[str, Tensor]:
+        """What a task remembers between epochs besides its modules; to be changed in place."""
+        ...
+
+    @property
     def generators(self) -> list[torch.Generator] | None:
         """All sources of randomness of a step that can be recorded once and replayed; None where it cannot."""
         ...
@@ -98,6 +108,14 @@ class TwoViewTask:
 
     def finish(self) -> nn.ModuleDict:
         return self.modules
+
+    @property
+    def sources(self) -> dict[str, torch.Generator]:
+        return {"views": self.view_generator, "noise": self.noise_generator, "sampling": self.contrast.generator}
+
+    @property
+    def memory(self) -> dict[str, Tensor]:
+        return {}
 
     @property
     def kernel(self) -> str | None:
@@ -158,13 +176,21 @@ class SupervisedTask:
         logits = self.modules["classifier"](self.modules["encoder"](self.dense_x[self.val_nodes]))
         accuracy = (logits.argmax(dim=1) == self.y[self.val_nodes]).float().mean()
         better = accuracy > self.best_accuracy
-        self.best_accuracy = torch.where(better, accuracy, self.best_accuracy)
+        self.best_accuracy.copy_(torch.where(better, accuracy, self.best_accuracy))
         for name, value in self.modules.state_dict().items():
             self.best_state[name].copy_(torch.where(better, value, self.best_state[name]))
 
     def finish(self) -> nn.ModuleDict:
         self.modules.load_state_dict(self.best_state)
         return self.modules
+
+    @property
+    def sources(self) -> dict[str, torch.Generator]:
+        return {"batches": self.batch_generator, "noise": self.noise_generator}
+
+    @property
+    def memory(self) -> dict[str, Tensor]:
+        return {"best_accuracy": self.best_accuracy, **{f"best.{name}": value for name, value in self.best_state.items()}}
 
     @property
     def kernel(self) -> str | None:

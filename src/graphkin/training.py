@@ -6,17 +6,19 @@ import itertools
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch_geometric.data import Data
 
 from graphkin.arrays import smallest_entry
+from graphkin.checkpoints import Checkpoint
 from graphkin.errors import GraphError, SettingError, check_whole
 from graphkin.fitted import Fitted
 from graphkin.graphs import Graph, as_graph
 from graphkin.loop import train
-from graphkin.methods import Method
+from graphkin.methods import Method, to_json
 from graphkin.presets import method_named, presets
 from graphkin.progress import Style
 from graphkin.similarity import NodeSimilarity, as_similarity
@@ -38,6 +40,8 @@ def fit(
     device: str = "auto",
     progress: str = "auto",
     similarity: Any = None,
+    checkpoint: str | Path | None = None,
+    checkpoint_every: int = 50,
     **settings: Any,
 ) -> Fitted:
     """Train ``method`` on a graph.
@@ -52,12 +56,17 @@ def fit(
         progress: "auto" (a bar on a terminal, else nothing), "visible" (a bar, else lines), "bar", "lines" or "none".
         similarity: for a "+" method, your own node similarity instead of the method's: an N×N matrix (dense or sparse), or a
             function from node indices [B] to similarities [B, N].
+        checkpoint: a file that is written every ``checkpoint_every`` epochs and after the last one; if it is there already,
+            training goes on from it. On one CPU the result is the same, bit for bit, as without a break. It is yours to remove.
         **settings: any setting by its name, such as ``epochs``, ``tau``, ``beta`` or ``tau_pos``.
 
     Ctrl-C ends training after the current epoch and keeps what was learned.
     """
-    options = {"preset": preset, "device": device, "progress": progress, "similarity": similarity}
-    return fit_repeats(data, method, [seed], **options, **settings)[0]
+    (seed,) = _checked_seeds([seed])
+    prepared = prepare(data, method, preset=preset, device=device, similarity=similarity, **settings)
+    kept = [] if checkpoint is None else [prepared.checkpoint(checkpoint, checkpoint_every, seed)]
+    title = f"{prepared.method.name} on {prepared.graph.name}"
+    return prepared.train([seed], progress, title, checkpoints=kept).fitted[0]
 
 
 def fit_repeats(
@@ -112,13 +121,22 @@ class Prepared:
     seconds: float
     """that preparing took"""
 
+    def checkpoint(self, path: str | Path, every: int, seed: int, graph: Graph | None = None) -> Checkpoint:
+        identity = {"method": to_json(self.method), "seed": seed, "graph": (graph or self.graph).content}
+        return Checkpoint(Path(path), every, identity)
+
     def groups(self, seeds: Sequence[int]) -> Iterator[Sequence[int]]:
         """Seeds that are trained together."""
         together = TOGETHER if self.device.type == "cuda" and self.graph.num_nodes <= SMALL_GRAPH else 1
         return (seeds[first : first + together] for first in range(0, len(seeds), together))
 
     def train(
-        self, seeds: Sequence[int], progress: Style = "none", title: str = "", graphs: Sequence[Graph] | None = None
+        self,
+        seeds: Sequence[int],
+        progress: Style = "none",
+        title: str = "",
+        graphs: Sequence[Graph] | None = None,
+        checkpoints: Sequence[Checkpoint] = (),
     ) -> Trained:
         """Train one group, side by side; ``graphs`` may give every seed training labels of its own."""
         start = time.perf_counter()
@@ -126,7 +144,7 @@ class Prepared:
         tasks = [
             task_for(graph, self.method, self.weights, seed, self.device) for graph, seed in zip(graphs, seeds, strict=True)
         ]
-        curves = train(tasks, self.method, self.device, progress, title)
+        curves = train(tasks, self.method, self.device, progress, title, checkpoints)
         seconds = {"prepare": self.seconds, "train": (time.perf_counter() - start) / len(seeds)}
         fitted = [
             Fitted(

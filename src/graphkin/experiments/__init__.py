@@ -102,29 +102,39 @@ class Experiment:
         found = self.published.get(measure, {}).get(row.published_as or row.name, {}).get(dataset)
         return None if found is None else (float(found[0]), float(found[1]))
 
-    def only(self, datasets: list[str] | None = None, seeds: int | None = None) -> Experiment:
-        """The same with some of its datasets, and with this number of seeds in every row."""
+    def only(
+        self, datasets: list[str] | None = None, rows: list[str] | None = None, seeds: int | None = None
+    ) -> Experiment | None:
+        """The same with some of its datasets and rows, and with this number of seeds; None if nothing is left."""
         kept = tuple(name for name in self.datasets if not datasets or name in datasets)
+        left = tuple(row for row in self.rows if not rows or row.name in rows)
+        if not kept or not left:
+            return None
+        base = self.base if any(row.name == self.base for row in left) else None
         if seeds is None:
-            return replace(self, datasets=kept)
+            return replace(self, datasets=kept, rows=left, base=base)
         check_whole("seeds", seeds, at_least=1)
-        rows = tuple(replace(row, seeds=1 if row.seeds == 1 else None) for row in self.rows)
-        return replace(self, datasets=kept, seeds=seeds, rows=rows)
+        left = tuple(replace(row, seeds=1 if row.seeds == 1 else None) for row in left)
+        return replace(self, datasets=kept, rows=left, base=base, seeds=seeds)
 
 
-def experiments_named(names: list[str], datasets: list[str] | None = None, seeds: int | None = None) -> list[Experiment]:
-    """Experiments by name, "all" of them in one word, with only some datasets and another number of seeds if wanted."""
+def experiments_named(
+    names: list[str], datasets: list[str] | None = None, rows: list[str] | None = None, seeds: int | None = None
+) -> list[Experiment]:
+    """Experiments by name, "all" of them in one word, with only some datasets or rows and another number of seeds if wanted."""
     if not names:
         raise SettingError(f"say what to reproduce: {', '.join(NAMES)}, all, or a file.toml.")
     chosen = [
         experiment_named(name) for name in dict.fromkeys(n for given in names for n in (NAMES if given == "all" else (given,)))
     ]
-    known = {name for experiment in chosen for name in experiment.datasets}
-    for name in datasets or ():
-        check_choice("dataset", name, sorted(known))
-    return [
-        experiment.only(datasets, seeds) for experiment in chosen if not datasets or set(datasets) & set(experiment.datasets)
-    ]
+    for what, wanted, allowed in (
+        ("dataset", datasets, {name for experiment in chosen for name in experiment.datasets}),
+        ("row", rows, {row.name for experiment in chosen for row in experiment.rows}),
+    ):
+        for name in wanted or ():
+            check_choice(what, name, sorted(allowed))
+    reduced = (experiment.only(datasets, rows, seeds) for experiment in chosen)
+    return [experiment for experiment in reduced if experiment is not None]
 
 
 def experiment_named(name: str) -> Experiment:

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -42,11 +43,22 @@ class Learned:
     kernel: str | None = None
 
 
-def execute(job: Job, graph: Graph, device: str = "cpu", progress: Style = "none") -> list[Outcome]:
-    return [outcome(learned, learned.score()) for learned in learn(job, graph, device, progress)]
+@dataclass(frozen=True)
+class Keep:
+    """Where checkpoints of runs go, and how often."""
+
+    folder: Path
+    every: int
+
+    def path(self, task: Task, seed: int) -> Path:
+        return self.folder / f"{task.key}-{seed}"
 
 
-def learn(job: Job, graph: Graph, device: str = "cpu", progress: Style = "none") -> Iterator[Learned]:
+def execute(job: Job, graph: Graph, device: str = "cpu", progress: Style = "none", keep: Keep | None = None) -> list[Outcome]:
+    return [outcome(learned, learned.score()) for learned in learn(job, graph, device, progress, keep)]
+
+
+def learn(job: Job, graph: Graph, device: str = "cpu", progress: Style = "none", keep: Keep | None = None) -> Iterator[Learned]:
     """Train the seeds of a job; what is left is to score them, which another process can do."""
     task = job.task
     if task.baseline is not None:
@@ -58,7 +70,17 @@ def learn(job: Job, graph: Graph, device: str = "cpu", progress: Style = "none")
     prepared = prepared_once(task.content, graph, task.method, device)
     for group in prepared.groups(job.seeds):
         graphs = [_with_labels(task, prepared.graph, seed) for seed in group]
-        for fitted in prepared.train(group, progress, graphs=graphs).fitted:
+        checkpoints = []
+        if keep is not None:
+            keep.folder.mkdir(parents=True, exist_ok=True)
+            checkpoints = [
+                prepared.checkpoint(keep.path(task, seed), keep.every, seed, graph)
+                for seed, graph in zip(group, graphs, strict=True)
+            ]
+        trained = prepared.train(group, progress, graphs=graphs, checkpoints=checkpoints)
+        if trained.stop_wanted:
+            raise KeyboardInterrupt
+        for fitted in trained.fitted:
             values: Any
             if task.method.needs_labels:
                 test, val = own_accuracies(fitted, _with_labels(task, graph, fitted.seed))

@@ -8,12 +8,9 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from torch import Tensor
-
 from graphkin.experiments import Experiment
 from graphkin.graphs import Graph
 from graphkin.methods import Method, to_json
-from graphkin.sparse import SparseMatrix
 
 NUMBERS = 1
 """Raised with every change that alters what a run gives; finished runs of other numbers are not used again."""
@@ -100,7 +97,7 @@ def jobs_of(
     epochs: int | None = None,
 ) -> list[Job]:
     """All unfinished runs, each once, some seeds ``together`` in a job; low seeds of all tasks come before high ones."""
-    contents = {name: fingerprint(graph) for name, graph in graphs.items()}
+    contents = {name: graph.content for name, graph in graphs.items()}
     wanted: dict[str, tuple[Task, set[int], list[str]]] = {}
     for experiment in experiments:
         for (row, _, _), (task, seeds) in tasks_of(experiment, contents, epochs).items():
@@ -116,18 +113,3 @@ def jobs_of(
             left = tuple(seed for seed in group if (task.key, seed) not in finished)
             jobs.append(Job(task, left, tuple(labels), graphs[task.graph].num_nodes))
     return sorted((job for job in jobs if job.seeds), key=lambda job: job.seeds[0])
-
-
-@functools.lru_cache(maxsize=16)
-def fingerprint(graph: Graph) -> str:
-    """A digest of everything in a graph that a run can depend on."""
-    digest = hashlib.sha256()
-    parts: list[Tensor | None] = [graph.edge_index, graph.edge_weight, graph.y]
-    if isinstance(graph.x, SparseMatrix):
-        parts += [graph.x.csr.crow_indices(), graph.x.csr.col_indices(), graph.x.values]
-    else:
-        parts.append(graph.x)
-    parts += [nodes for split in graph.public_splits for nodes in split.parts().values()]
-    for part in parts:
-        digest.update(b"none" if part is None else f"{part.dtype}{tuple(part.shape)}".encode() + part.cpu().numpy().tobytes())
-    return digest.hexdigest()[:16]

@@ -16,7 +16,7 @@ import torch
 
 from graphkin.errors import InputError
 from graphkin.experiments import Experiment
-from graphkin.experiments.execute import Learned, execute, learn, outcome
+from graphkin.experiments.execute import Keep, Learned, execute, learn, outcome
 from graphkin.experiments.plan import Job, jobs_of
 from graphkin.experiments.store import Outcome, Store
 from graphkin.graphs import Graph
@@ -63,11 +63,13 @@ def reproduce(
     device: str = "auto",
     jobs: int | None = None,
     seconds: float | None = None,
+    checkpoint_every: int | None = None,
 ) -> None:
     """Do all runs that are neither finished nor being done by another process, until they are all finished.
 
     On a CPU, ``jobs`` processes of joblib's current backend train and score (default 1). On a GPU this process trains, and
     ``jobs`` others score what it trained (default: a process for each core but two). After ``seconds`` no run is started.
+    With ``checkpoint_every``, a run that is killed goes on from its last checkpoint, in a folder beside the store.
     """
     where = device_named(device)
 
@@ -81,11 +83,14 @@ def reproduce(
     everything = jobs_of(experiments, graphs, set(), together, epochs=epochs)
     watch.plan(todo, sum(len(job.seeds) for job in everything) - sum(len(job.seeds) for job in todo))
     run = _on_gpu if where.type == "cuda" else _on_cpu
+    keep = None if checkpoint_every is None else Keep(store.path.with_suffix(".checkpoints"), checkpoint_every)
     with store.claims_renewed():
         while todo and (end is None or time.monotonic() < end):
             before = len(store.finished())
-            for job, found in run(_claimed(todo, store, end), graphs, str(where), jobs, watch):
+            for job, found in run(_claimed(todo, store, end), graphs, str(where), jobs, watch, keep):
                 store.add(found, job.task.description)
+                if keep is not None:
+                    keep.path(job.task, found.seed).unlink(missing_ok=True)
                 watch.done(job, found)
             todo = jobs_of(experiments, graphs, store.finished(), together, epochs=epochs)
             if todo and len(store.finished()) == before:
@@ -102,12 +107,12 @@ def _claimed(todo: list[Job], store: Store, end: float | None) -> Iterator[Job]:
 
 
 def _on_cpu(
-    claimed: Iterator[Job], graphs: dict[str, Graph], device: str, jobs: int | None, watch: Watch
+    claimed: Iterator[Job], graphs: dict[str, Graph], device: str, jobs: int | None, watch: Watch, keep: Keep | None
 ) -> Iterator[tuple[Job, Outcome]]:
     workers = jobs or 1
     parallel = joblib.Parallel(n_jobs=workers, return_as="generator_unordered", pre_dispatch=workers, batch_size=1)
     calls = (
-        joblib.delayed(_one)(job, graphs[job.task.graph], device, watch.epochs(job) if workers == 1 else "none")
+        joblib.delayed(_one)(job, graphs[job.task.graph], device, watch.epochs(job) if workers == 1 else "none", keep)
         for job in claimed
     )
     for job, outcomes in parallel(calls):
@@ -115,12 +120,12 @@ def _on_cpu(
             yield job, found
 
 
-def _one(job: Job, graph: Graph, device: str, progress: Style) -> tuple[Job, list[Outcome]]:
-    return job, execute(job, graph, device, progress)
+def _one(job: Job, graph: Graph, device: str, progress: Style, keep: Keep | None) -> tuple[Job, list[Outcome]]:
+    return job, execute(job, graph, device, progress, keep)
 
 
 def _on_gpu(
-    claimed: Iterator[Job], graphs: dict[str, Graph], device: str, jobs: int | None, watch: Watch
+    claimed: Iterator[Job], graphs: dict[str, Graph], device: str, jobs: int | None, watch: Watch, keep: Keep | None
 ) -> Iterator[tuple[Job, Outcome]]:
     """Training keeps the GPU busy while other processes score, a few runs behind."""
     workers = jobs or max((os.cpu_count() or 1) - 2, 1)
@@ -135,7 +140,7 @@ def _on_gpu(
 
     with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_one_thread) as scorers:
         for job in claimed:
-            for learned in learn(job, graphs[job.task.graph], device, watch.epochs(job)):
+            for learned in learn(job, graphs[job.task.graph], device, watch.epochs(job), keep):
                 waiting[scorers.submit(learned.score)] = job, learned
                 yield from scored(4 * workers)
         yield from scored(0)

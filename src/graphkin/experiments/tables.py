@@ -70,7 +70,7 @@ class Cell:
         if not shared:
             return None
         gains = np.array([self.test[seed] - base.test[seed] for seed in shared])
-        if len(gains) < 2 or np.ptp(gains) == 0:
+        if len(gains) < 3 or np.ptp(gains) < 1e-6:
             return Difference(float(gains.mean()), math.nan)
         return Difference(float(gains.mean()), float(stats.ttest_1samp(gains, 0).pvalue))
 

@@ -269,6 +269,16 @@ class Pairs:
     weights: FunctionWeights
     tau: float
     precision: str
+    anchors: Tensor | None = None
+
+    @functools.cached_property
+    def anchors_similarity(self) -> Tensor:
+        """Rows of a stored similarity [B, N], read by both passes."""
+        assert self.anchors is not None and isinstance(self.weights.similarity, Stored)
+        matrix = self.weights.similarity.matrix
+        assert isinstance(matrix, Tensor)
+        rows = aligned_empty(self.anchors.numel(), matrix.size(1), matrix.dtype, matrix.device)
+        return torch.index_select(matrix, 0, self.anchors, out=rows)
 
     def sums(self, rows: Side, columns: Side) -> Tensor:
         """Numerators and denominators of the rows in both views, without the own counterpart [2, 2, R]."""
@@ -333,11 +343,16 @@ class Pairs:
     def _strips(self, rows: Side, columns: Side) -> Iterator[tuple[int, int, Tensor | None]]:
         """First row, last row and similarity of a strip of rows with all columns; one strip where that costs no memory."""
         similarity = self.weights.similarity
-        whole = rows.chosen is None and columns.chosen is None
         if similarity is None or not (self.weights.attract or self.weights.repel):
             yield 0, len(rows), None
-        elif whole and isinstance(similarity, Stored) and isinstance(similarity.matrix, Tensor):
-            yield 0, len(rows), similarity.matrix
+        elif isinstance(similarity, Stored) and isinstance(similarity.matrix, Tensor):
+            if rows.chosen is None and columns.chosen is None:
+                yield 0, len(rows), similarity.matrix
+            elif columns.chosen is None:
+                yield 0, len(rows), self.anchors_similarity
+            else:
+                turned = aligned_empty(len(rows), len(columns), similarity.matrix.dtype, similarity.matrix.device)
+                yield 0, len(rows), turned.copy_(self.anchors_similarity.T)
         else:
             height = min(max(STRIP_BYTES // (4 * len(columns)) // 256 * 256, STRIP_ROWS), len(rows))
             buffer = aligned_empty(height, len(columns), torch.float32, rows.operands.device)
@@ -379,7 +394,7 @@ def all_candidates(
     """
     if positives is not None:
         weights = weights._replace(attract=False)
-    pairs = Pairs(weights, tau, precision)
+    pairs = Pairs(weights, tau, precision, anchors)
     nodes = torch.arange(len(u), dtype=torch.int32, device=u.device)
     everyone = Side(_operands(u, v, precision), nodes, weights.numbers)
     anchoring = everyone.choose(anchors)
@@ -408,8 +423,8 @@ def all_candidates(
     else:
         anchoring = replace(anchoring, inverses=inverses)
         others = replace(everyone, inverses=inverses.new_zeros(2, 2, len(everyone)))
-        gradient = pairs.gradients(others, anchoring, scale / tau)[..., : u.size(1)]
         of_anchors = pairs.gradients(anchoring, others, scale / tau)[..., : u.size(1)]
+        gradient = pairs.gradients(others, anchoring, scale / tau)[..., : u.size(1)]
         for view in (0, 1):
             gradient[view].index_add_(0, anchors, of_anchors[view].addcmul_(own_gradient, mine[1 - view]))
     if positives is not None:

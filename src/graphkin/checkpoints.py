@@ -1,0 +1,64 @@
+"""A training run on disk, from which the same run goes on: parameters, optimiser, randomness and the losses so far.
+
+A checkpoint is a safetensors file, written whole or not at all; nothing in it is executed or unpickled.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from graphkin.errors import OutputError, check_whole
+from graphkin.files import write_whole
+
+FORMAT = "graphkin-checkpoint-1"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where a run is kept, how often, and what tells it from other runs."""
+
+    path: Path
+    every: int
+    identity: dict[str, Any]
+    """plain data: method, seed, graph"""
+
+    def __post_init__(self) -> None:
+        check_whole("checkpoint_every", self.every, at_least=1)
+
+    def write(self, epoch: int, state: dict[str, Tensor]) -> None:
+        tensors = {name: value.detach().cpu().contiguous() for name, value in state.items()}
+        metadata = {"format": FORMAT, "epoch": str(epoch), "identity": json.dumps(self.identity, sort_keys=True)}
+        write_whole(self.path, lambda file: save_file(tensors, file, metadata))
+
+    def read(self) -> tuple[int, dict[str, Tensor]] | None:
+        """Epoch and state; None if nothing was written yet. A checkpoint of another run is refused, not replaced."""
+        if not self.path.exists():
+            return None
+        try:
+            with safe_open(self.path, framework="pt") as file:
+                metadata = file.metadata() or {}
+                tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+            known = metadata["format"] == FORMAT
+            epoch, identity = int(metadata["epoch"]), json.loads(metadata["identity"])
+        except (SafetensorError, OSError, KeyError, ValueError) as error:
+            raise OutputError(
+                f"{self.path} is not a checkpoint of graphkin, or is damaged: remove it to start anew."
+            ) from error
+        wanted = json.loads(json.dumps(self.identity))
+        if not known or identity != wanted:
+            keys = sorted(wanted.keys() | identity.keys())
+            different = [key for key in keys if wanted.get(key) != identity.get(key)] or ["format"]
+            raise OutputError(
+                f"{self.path} is the checkpoint of another run (another {', '.join(different)}): remove it to start anew."
+            )
+        return epoch, tensors
+
+    def remove(self) -> None:
+        self.path.unlink(missing_ok=True)

@@ -1,0 +1,1 @@
+def tables_as_markdown(s): return ""

@@ -1,0 +1,174 @@
+"""The page: what was found, with the style sheet, the scripts and plotly.js inside, so that it opens from disk."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from graphkin.errors import InputError, OutputError
+from graphkin.experiments.tables import Summary
+from graphkin.fitted import load
+from graphkin.graphs import Graph
+from graphkin.report.map import node_map
+from graphkin.report.plots import Figure, fit_loss_figure, loss_figure, map_figure, ratio_figure, weight_figure
+from graphkin.report.reading import agreement, progress_of, verdict
+from graphkin.report.tables import result_tables, score_rows, settings_table, shown_value
+from graphkin.report.weights import applies, diagnose, sentences
+from graphkin.runs import FORMATS, read_embeddings
+
+SCRIPTS = ("theme.js", "tables.js", "plots.js", "map.js")
+
+
+def reproduction_page(summaries: list[Summary], environments: list[dict[str, Any]], command: str) -> str:
+    """Tables beside the published ones, figures and loss curves of a reproduction.
+
+    An environment is what :func:`graphkin.runs.environment` says of a machine, with ``commit`` where it is known.
+    """
+    experiments, figures = [], []
+    for summary in summaries:
+        points = ratio_figure(summary) if summary.experiment.axis is not None else None
+        losses = loss_figure(summary)
+        figures += [figure for figure in (points, losses) if figure is not None]
+        experiments.append(
+            {
+                "experiment": summary.experiment,
+                "progress": progress_of(summary),
+                "sentences": [text for text in (verdict(summary), agreement(summary)) if text],
+                "tables": result_tables(summary),
+                "points": points,
+                "losses": losses,
+                "settings": settings_table(summary),
+            }
+        )
+    done, wanted = (sum(counts) for counts in zip((0, 0), *(one["progress"] for one in experiments), strict=True))
+    return _render(
+        "reproduction.html",
+        figures,
+        title="Reproduction of the paper's tables and figures",
+        experiments=experiments,
+        done=done,
+        wanted=wanted,
+        facts=_facts(environments),
+        command=command,
+    )
+
+
+def fit_page(
+    folder: Path,
+    graph: Graph,
+    *,
+    layout: str = "tsne",
+    command: str = "",
+    say: Callable[[str], None] = lambda text: None,
+) -> str:
+    """Map, scores, weights and loss curve of a run that ``graphkin fit`` left in a folder, on the graph it was made from."""
+    record = _record(folder)
+    fitted = load(folder / "model.graphkin")
+    embeddings = read_embeddings(_embeddings_file(folder), graph.ids)
+    if len(embeddings) != graph.num_nodes:
+        raise InputError(
+            f"the graph must be the run's, with {len(embeddings):,} nodes, found {graph.name!r} with {graph.num_nodes:,}."
+        )
+    plotly_js()
+    found = node_map(embeddings, graph, layout, say)
+    figures = {"map": map_figure(found), "loss": fit_loss_figure(record["losses"])}
+    diagnosis = None
+    if applies(graph, fitted.method):
+        say("weights by class")
+        diagnosis = diagnose(graph, fitted.method)
+        figures["weights"] = weight_figure(diagnosis)
+    scores = record["scores"]
+    return _render(
+        "fit.html",
+        list(figures.values()),
+        title=f"{record['method']} on {record['graph']['name']}",
+        record=record,
+        map=found,
+        dimensions=embeddings.shape[1],
+        shown=figures,
+        diagnosis=diagnosis,
+        diagnosis_sentences=[] if diagnosis is None else sentences(diagnosis),
+        scores=[] if "not_scored" in scores else score_rows(scores),
+        settings={name: shown_value(value) for name, value in record["settings"].items()},
+        facts=_facts([record]),
+        command=command,
+    )
+
+
+@functools.cache
+def plotly_js() -> str:
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError as error:
+        raise InputError("the report needs plotly, which is not installed: pip install 'graphkin[report]'.") from error
+    return str(get_plotlyjs())
+
+
+def asset(name: str) -> str:
+    return resources.files("graphkin.report").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _render(template: str, figures: Sequence[Figure], **values: Any) -> str:
+    """The figures come as JSON whose "<" is escaped, so that no text in them can end the script."""
+    templates = jinja2.Environment(
+        loader=jinja2.FunctionLoader(asset),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
+    return templates.get_template(template).render(
+        style=asset("page.css"),
+        scripts="\n".join(asset(name) for name in SCRIPTS),
+        plotly=plotly_js(),
+        figures=[figure.as_dict() for figure in figures],
+        made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        **values,
+    )
+
+
+def _record(folder: Path) -> dict[str, Any]:
+    path = folder / "run.json"
+    if not path.is_file():
+        raise OutputError(f"{folder} is no folder of a run: it has no run.json, which graphkin fit writes.")
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise OutputError(f"{path} is no readable JSON: {error}.") from error
+    needed = ("method", "settings", "seed", "graph", "scores", "losses", "epochs", "versions", "machine", "finished")
+    absent = [name for name in needed if not isinstance(record, dict) or name not in record]
+    if absent:
+        raise OutputError(f"{path} was not written by graphkin fit: it has no {', '.join(absent)}.")
+    return dict(record)
+
+
+def _embeddings_file(folder: Path) -> Path:
+    candidates = [folder / f"embeddings.{kind}" for kind in FORMATS]
+    found = next((path for path in candidates if path.is_file()), None)
+    if found is None:
+        raise OutputError(f"{folder} has no embeddings: one of {', '.join(path.name for path in candidates)} is needed.")
+    return found
+
+
+def _facts(environments: list[dict[str, Any]]) -> dict[str, list[str]]:
+    """Where, with what and when runs were made: each different machine, set of versions and commit once."""
+    found: dict[str, list[str]] = {"Machine": [], "Versions": [], "Commit": [], "Finished": []}
+    for environment in environments:
+        machine, versions = environment.get("machine") or {}, environment.get("versions") or {}
+        threads = machine.get("threads")
+        parts = [machine.get("gpu"), machine.get("system"), f"{threads} thread{'s'[: threads != 1]}" if threads else None]
+        found["Machine"].append(", ".join(str(part) for part in parts if part))
+        found["Versions"].append(", ".join(f"{name} {version}" for name, version in versions.items() if version))
+        found["Commit"].append(str(environment.get("commit") or ""))
+        found["Finished"].append(str(environment.get("finished") or "").replace("T", " ").replace("+00:00", " UTC"))
+    different = {name: list(dict.fromkeys(filter(None, lines))) for name, lines in found.items()}
+    different["Finished"] = [" to ".join(dict.fromkeys((min(times), max(times)))) for times in [different["Finished"]] if times]
+    return {name: lines for name, lines in different.items() if lines}

@@ -1,0 +1,159 @@
+"""How a summary reads: numbers as text, marks of significance, and plain sentences."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Iterator
+
+from graphkin.experiments import Experiment
+from graphkin.experiments.tables import Cell, Difference, Summary
+
+SIGNIFICANT = 0.05
+MISSING = "missing"
+VERDICTS = (
+    "significantly above {base}",
+    "above {base}, but not significantly,",
+    "equal to {base}",
+    "below {base}, but not significantly,",
+    "significantly below {base}",
+    "not yet comparable with {base}",
+)
+NAMED = 3
+"""Of the points of a figure, so few are named; more are counted."""
+
+
+def cell_of(summary: Summary, row: str, dataset: str, measure: str) -> Cell:
+    """A cell, or an empty one where the summary knows nothing of the dataset: what is wanted is never left out."""
+    found = summary.cells.get((row, dataset, measure))
+    if found is not None:
+        return found
+    experiment = summary.experiment
+    wanted = next(one for one in experiment.rows if one.name == row)
+    return Cell({}, {}, len(experiment.seeds_of(wanted, dataset)), experiment.published_for(wanted, dataset, measure))
+
+
+def all_cells(summary: Summary) -> Iterator[Cell]:
+    experiment = summary.experiment
+    names = [row.name for row in experiment.rows]
+    for row, dataset, measure in itertools.product(names, experiment.datasets, experiment.measures):
+        yield cell_of(summary, row, dataset, measure)
+
+
+def gain_of(summary: Summary, row: str, dataset: str, measure: str) -> Difference | None:
+    base = summary.experiment.base
+    if base is None or row == base:
+        return None
+    return cell_of(summary, row, dataset, measure).paired_with(cell_of(summary, base, dataset, measure))
+
+
+def against_published(summary: Summary, cell: Cell) -> Difference | None:
+    return cell.against_published(summary.experiment.seeds)
+
+
+def progress_of(summary: Summary) -> tuple[int, int]:
+    """Results there are and results wanted, over all cells."""
+    cells = list(all_cells(summary))
+    return sum(cell.count for cell in cells), sum(cell.wanted for cell in cells)
+
+
+def spread(mean: float, std: float) -> str:
+    return f"{mean:.2f}" if math.isnan(std) else f"{mean:.2f} ± {std:.2f}"
+
+
+def signed(points: float) -> str:
+    """With a sign, the true minus, and no "−0.00"."""
+    shown = f"{abs(points):.2f}"
+    if float(shown) == 0:
+        return shown
+    return f"{'−' if points < 0 else '+'}{shown}"
+
+
+def p_text(p_value: float) -> str:
+    if math.isnan(p_value):
+        return "p unknown"
+    return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
+
+
+def significant(difference: Difference) -> bool:
+    return difference.p_value < SIGNIFICANT
+
+
+def mark(difference: Difference) -> str:
+    """▲ significantly above, ▼ significantly below, nothing where chance would do."""
+    if not significant(difference):
+        return ""
+    return "▲" if difference.points > 0 else "▼"
+
+
+def place(experiment: Experiment, measure: str) -> str:
+    """Where on its axis a measure is: "2 % training nodes", "3 labels of a class"; nothing for an experiment without one."""
+    return "" if experiment.axis is None else f"{measure} {experiment.axis}"
+
+
+def enhanced_row(experiment: Experiment) -> str | None:
+    """The row that stands for the paper's method: the base's name with a "+", or the only other method there is."""
+    if experiment.base is None:
+        return None
+    methods = [row for row in experiment.rows if row.method and not row.baseline and not row.ideal]
+    others = [row.name for row in methods if row.name != experiment.base]
+    if f"{experiment.base}+" in others:
+        return f"{experiment.base}+"
+    return others[0] if len(others) == 1 else None
+
+
+def verdict(summary: Summary) -> str:
+    """Where "+" is above its base, in a sentence; empty where the experiment compares no such rows."""
+    experiment = summary.experiment
+    row = enhanced_row(experiment)
+    if row is None:
+        return ""
+    several = len(experiment.measures) > 1
+    found: dict[str, list[str]] = {}
+    for dataset, measure in itertools.product(experiment.datasets, experiment.measures):
+        gain = gain_of(summary, row, dataset, measure)
+        where = f"{dataset} at {measure}" if several else dataset
+        found.setdefault(_verdict_on(gain), []).append(where if gain is None else f"{where} ({signed(gain.points)})")
+    total = sum(map(len, found.values()))
+    base, parts = experiment.base, []
+    for kind in (kind for kind in VERDICTS if kind in found):
+        parts.append(f"{kind.format(base=base)} {_places(found[kind], total) if several else 'on ' + enumerated(found[kind])}")
+        base = "it"
+    return f"{row} is {'; '.join(parts)}."
+
+
+def agreement(summary: Summary) -> str:
+    """How many cells agree with the paper's, in a sentence; empty where nothing is published."""
+    found = [difference for cell in all_cells(summary) if (difference := against_published(summary, cell)) is not None]
+    marks = [mark(difference) for difference in found if not math.isnan(difference.p_value)]
+    if not marks:
+        return ""
+    return (
+        f"Beside the paper: of {_counted(len(marks), 'cell')} with a published value, {marks.count('')} without a significant "
+        f"difference, {marks.count('▲')} above, {marks.count('▼')} below."
+    )
+
+
+def enumerated(items: Iterable[str]) -> str:
+    *first, last = items
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _verdict_on(gain: Difference | None) -> str:
+    above, slightly_above, equal, slightly_below, below, unknown = VERDICTS
+    if gain is None:
+        return unknown
+    if gain.points == 0:
+        return equal
+    if gain.points > 0:
+        return above if significant(gain) else slightly_above
+    return below if significant(gain) else slightly_below
+
+
+def _places(places: list[str], total: int) -> str:
+    count = f"at {len(places)} of {_counted(total, 'point')}"
+    return count if len(places) > NAMED else f"{count}: {enumerated(places)}"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}" + ("" if count == 1 else "s")

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import graphkin
+from graphkin import Graph
+from graphkin.checkpoints import Checkpoint
+from graphkin.errors import OutputError, SettingError
+
+METHODS: list[tuple[str, dict[str, Any]]] = [
+    ("grace", {}),
+    ("grace+", {"anchors": 8, "negatives_sampled": 9}),
+    ("gca+", {"activation": "rrelu"}),
+    ("graph-mlp+", {"batch": 20}),
+]
+
+
+class KilledError(Exception): ...
+
+
+def killed_after(epochs: int) -> Any:
+    def report(epoch: int, loss: float) -> None:
+        if epoch == epochs:
+            raise KilledError
+
+    return report
+
+
+@pytest.mark.parametrize(("method", "settings"), METHODS)
+@pytest.mark.parametrize("stops", [(4,), (2, 5, 9)])
+def test_a_killed_run_ends_as_an_unbroken_one(
+    small: Graph, method: str, settings: dict[str, Any], stops: tuple[int, ...], tmp_path: Path
+) -> None:
+    settings = {**settings, "epochs": 10, "hidden": 8}
+    unbroken = graphkin.fit(small, method, seed=3, **settings)
+    keep: dict[str, Any] = {"checkpoint": tmp_path / "run", "checkpoint_every": 3}
+    for stop in stops:
+        with pytest.raises(KilledError):
+            graphkin.fit(small, method, seed=3, progress=killed_after(stop), **keep, **settings)
+    resumed = graphkin.fit(small, method, seed=3, **keep, **settings)
+    assert resumed.losses == unbroken.losses
+    assert torch.equal(resumed.embed(small), unbroken.embed(small))
+    finished = graphkin.fit(small, method, seed=3, progress=killed_after(1), **keep, **settings)
+    assert torch.equal(finished.embed(small), unbroken.embed(small)), "a finished checkpoint trains no epoch"
+
+
+def test_a_checkpoint_of_another_run_is_refused_and_kept(small: Graph, tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    keep: dict[str, Any] = {"checkpoint": path, "checkpoint_every": 1, "epochs": 2, "hidden": 8}
+    graphkin.fit(small, "grace", seed=0, **keep)
+    before = path.read_bytes()
+    with pytest.raises(OutputError, match=r"checkpoint of another run \(another seed\): remove it"):
+        graphkin.fit(small, "grace", seed=1, **keep)
+    with pytest.raises(OutputError, match=r"\(another method\)"):
+        graphkin.fit(small, "grace", seed=0, **{**keep, "epochs": 3})
+    other = Graph.from_arrays(small.x, small.edge_index[:, :40])
+    with pytest.raises(OutputError, match=r"\(another graph\)"):
+        graphkin.fit(other, "grace", seed=0, **keep)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("damage", [b"", b"not a checkpoint", None])
+def test_a_damaged_checkpoint_is_named(small: Graph, damage: bytes | None, tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    keep: dict[str, Any] = {"checkpoint": path, "checkpoint_every": 1, "epochs": 2, "hidden": 8}
+    graphkin.fit(small, "grace", **keep)
+    path.write_bytes(path.read_bytes()[:-50] if damage is None else damage)
+    with pytest.raises(OutputError, match="is not a checkpoint of graphkin, or is damaged: remove it"):
+        graphkin.fit(small, "grace", **keep)
+
+
+def test_how_often_is_a_whole_number() -> None:
+    with pytest.raises(SettingError, match="checkpoint_every must be a whole number >= 1, found 0"):
+        Checkpoint(Path("x"), 0, {})
