@@ -44,20 +44,22 @@ def test_every_method_trains(small: Graph, method: str) -> None:
     assert fitted.embed(small).device.type == "cpu"
 
 
-def test_a_recorded_step_draws_new_views_each_time(small: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With nothing learned, only the views can change the loss."""
+@pytest.mark.parametrize("method", ["grace+", "graph-mlp", "graph-mlp+"])
+def test_a_recorded_step_draws_anew_each_time(small: Graph, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With nothing learned, only views, batches and dropout can change the loss."""
     options: dict[str, Any] = {"epochs": 40, "hidden": 16, "learning_rate": 1e-30, "weight_decay": 0.0, "device": "cuda"}
-    replayed = torch.tensor(fit(small, "grace+", **options).losses)
+    replayed = torch.tensor(fit(small, method, **options).losses)
     monkeypatch.setattr(loop, "EPOCHS_BEFORE_RECORDING", 1000)
-    stepped = torch.tensor(fit(small, "grace+", **options).losses)
+    stepped = torch.tensor(fit(small, method, **options).losses)
     assert replayed.unique().numel() > 35
     assert abs(float(replayed.mean() - stepped.mean())) < 4 * float(stepped.std()) / 40**0.5 + 1e-3
 
 
-def test_a_recorded_step_learns_as_well_as_one_that_is_not(cora: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    replayed = fit(cora, "grace+", epochs=60, device="cuda").losses
+@pytest.mark.parametrize("method", ["grace+", "graph-mlp", "graph-mlp+"])
+def test_a_recorded_step_learns_as_well_as_one_that_is_not(cora: Graph, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    replayed = fit(cora, method, epochs=60, device="cuda").losses
     monkeypatch.setattr(loop, "EPOCHS_BEFORE_RECORDING", 1000)
-    stepped = fit(cora, "grace+", epochs=60, device="cuda").losses
+    stepped = fit(cora, method, epochs=60, device="cuda").losses
     assert replayed[:3] == pytest.approx(stepped[:3], rel=1e-3)
     assert sum(replayed[-10:]) == pytest.approx(sum(stepped[-10:]), rel=0.02)
 

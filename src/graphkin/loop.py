@@ -105,7 +105,6 @@ class _Run:
                 self.losses[self.epoch] = self.recorded_loss
             else:
                 self.losses[self.epoch] = self._step()
-            self.task.after_epoch()
         self.epoch += 1
         self.steps += 1
 
@@ -115,6 +114,7 @@ class _Run:
         loss = self.task.loss()
         loss.backward()
         self.optimiser.step()
+        self.task.after_epoch()
         return loss.detach()
 
     def _record(self) -> None:

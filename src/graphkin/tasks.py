@@ -12,13 +12,13 @@ from torch.nn import functional as F
 from graphkin.arrays import Features
 from graphkin.fitted import modules_for, prepared_features
 from graphkin.graphs import Graph
-from graphkin.kernels import choose, one_view_loss
+from graphkin.kernels import TRUSTED_TAU, choose, one_view_loss
 from graphkin.losses import TwoViewLoss
 from graphkin.methods import Method
 from graphkin.randomness import generator
 from graphkin.similarity import Blend, FeatureCosine, NodeSimilarity, Stored
 from graphkin.sparse import SparseMatrix
-from graphkin.weights import NodeWeights, StoredWeights
+from graphkin.weights import Attraction, Linked, NodeWeights, Repulsion, StoredWeights
 
 STORE_BELOW_BYTES = 4 * 2**30
 """Similarity and weights are kept as N×N matrices while they fit in this; beyond, blocks are computed when needed."""
@@ -198,7 +198,13 @@ class SupervisedTask:
 
     @property
     def generators(self) -> list[torch.Generator] | None:
-        return None
+        positives = self.weights.positive
+        used: list[object] = [positives.matrix] if isinstance(positives, Linked) else []
+        for part in (positives, self.weights.negative):
+            if isinstance(part, Attraction | Repulsion):
+                used.append(part.similarity.matrix if isinstance(part.similarity, Stored) else None)
+        never_waits = all(isinstance(matrix, Tensor) for matrix in used) and self.method.tau >= TRUSTED_TAU
+        return [self.batch_generator, self.noise_generator] if never_waits else None
 
 
 def weights_for(graph: Graph, method: Method, similarity: NodeSimilarity | None = None) -> NodeWeights:
@@ -214,9 +220,10 @@ def weights_for(graph: Graph, method: Method, similarity: NodeSimilarity | None 
         similarity = method.similarity.on(graph)
     if similarity is not None and fits:
         similarity = similarity.stored()
-    weights = NodeWeights(
-        method.positives.on(graph, similarity, two_views), method.negatives.on(graph, similarity), graph.num_nodes, device
-    )
+    positives = method.positives.on(graph, similarity, two_views)
+    if fits and isinstance(positives, Linked) and isinstance(positives.matrix, SparseMatrix) and device.type == "cuda":
+        positives = Linked(positives.matrix.to_dense())
+    weights = NodeWeights(positives, method.negatives.on(graph, similarity), graph.num_nodes, device)
     return weights.stored() if fits and two_views and not _takes_functions(weights, method) else weights
 
 

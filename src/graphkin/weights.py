@@ -134,12 +134,13 @@ class AllAlike(NegativeWeights):
 
 @dataclass(frozen=True)
 class Linked(PositiveWeights):
-    """Neighbourhood contrast: positives and their weights are the entries of a sparse matrix, Â^r."""
+    """Neighbourhood contrast: positives and their weights are the entries of a matrix, Â^r, sparse or kept dense."""
 
-    matrix: SparseMatrix
+    matrix: SparseMatrix | Tensor
 
     def log(self, rows: Tensor, candidates: Candidates) -> tuple[Tensor, Tensor]:
-        weights = self.matrix.rows(rows)[:, candidates.columns].log()
+        chosen = self.matrix[rows] if isinstance(self.matrix, Tensor) else self.matrix.rows(rows)
+        weights = chosen[:, candidates.columns].log()
         excluded = _excluded(rows, candidates.columns, candidates.positive)
         return weights.masked_fill(excluded, NONE), torch.full_like(weights[:, 0], NONE)
 

@@ -1,1 +1,68 @@
-def tables_as_markdown(s): return ""
+"""The tables of experiments as GitHub Markdown."""
+
+from __future__ import annotations
+
+import re
+
+from graphkin.experiments.tables import Cell, Difference, Summary
+from graphkin.report.reading import MISSING, against_published, agreement, cell_of, gain_of, mark, signed, spread, verdict
+
+HOW_TO_READ = (
+    "Test accuracy in percent, mean ± sample standard deviation over seeds; in parentheses the gain over the base row, paired "
+    "by seed. *paper*: as published, in parentheses our difference to it. ▲ significantly above, ▼ significantly below: "
+    "p < 0.05 by the paired t-test for gains and by Welch's t-test beside the paper, not corrected for the number of cells."
+)
+
+
+def tables_as_markdown(summaries: list[Summary]) -> str:
+    """A section for each experiment: rows by datasets, or for a figure rows by its points, dataset after dataset."""
+    return "\n\n".join([HOW_TO_READ, *map(_section, summaries)]) + "\n"
+
+
+def _section(summary: Summary) -> str:
+    experiment = summary.experiment
+    about = f"Protocol {experiment.protocol}, {experiment.seeds} seeds unless a cell says otherwise"
+    source = f"; beside {experiment.source}." if experiment.source else "."
+    words = [text for text in (verdict(summary), agreement(summary)) if text]
+    parts = [f"## {_escaped(experiment.title)}", _escaped(about + source), *map(_escaped, words)]
+    if len(experiment.measures) == 1:
+        (measure,) = experiment.measures
+        parts.append(_table(summary, {dataset: (dataset, measure) for dataset in experiment.datasets}))
+    else:
+        for dataset in experiment.datasets:
+            heading = f"**{_escaped(dataset)}**" + (f", by {_escaped(experiment.axis)}" if experiment.axis else "")
+            parts += [heading, _table(summary, {measure: (dataset, measure) for measure in experiment.measures})]
+    return "\n\n".join(parts)
+
+
+def _table(summary: Summary, columns: dict[str, tuple[str, str]]) -> str:
+    """Columns by their heading, each with its dataset and measure."""
+    lines = [["", *map(_escaped, columns)], ["---", *("---" for _ in columns)]]
+    for row in summary.experiment.rows:
+        name = _escaped(row.name) + (" (base)" if row.name == summary.experiment.base else "")
+        lines.append([name, *(_cell(summary, row.name, *place) for place in columns.values())])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _cell(summary: Summary, row: str, dataset: str, measure: str) -> str:
+    cell = cell_of(summary, row, dataset, measure)
+    ours = f"{spread(cell.mean, cell.std)}{_aside(gain_of(summary, row, dataset, measure))}" if cell.count else f"*{MISSING}*"
+    lines = [ours + _count(cell, summary.experiment.seeds)]
+    if cell.published is not None:
+        lines.append(f"<sub>paper {spread(*cell.published)}{_aside(against_published(summary, cell))}</sub>")
+    return "<br>".join(lines)
+
+
+def _aside(difference: Difference | None) -> str:
+    return "" if difference is None else f" ({signed(difference.points)}{mark(difference)})"
+
+
+def _count(cell: Cell, usual: int) -> str:
+    if cell.count < cell.wanted:
+        return f", n = {cell.count} of {cell.wanted}"
+    return "" if cell.count == usual else f", n = {cell.count}"
+
+
+def _escaped(text: str) -> str:
+    """Text whose characters mean nothing to Markdown."""
+    return re.sub(r"([\\`*_|<>\[\]])", r"\\\1", text)

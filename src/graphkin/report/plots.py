@@ -13,7 +13,7 @@ import numpy as np
 from graphkin.experiments import Experiment
 from graphkin.experiments.tables import Cell, Summary
 from graphkin.report.map import NO_LABEL, NodeMap
-from graphkin.report.reading import cell_of, place
+from graphkin.report.reading import MISSING, cell_of, place
 from graphkin.report.weights import WeightDiagnosis
 
 COLOURS = 15
@@ -21,7 +21,9 @@ COLOURS = 15
 SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross")
 DASHES = ("dot", "dash", "dashdot")
 QUIET = "quiet"
-"""the colour of what is there for comparison"""
+"""the colour of lines that are there for comparison"""
+SHADE = "shade"
+"""the same for bars"""
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ def ratio_figure(summary: Summary) -> Figure:
             bands += _band(cells, positions, entry, number)
             lines += _line(cells, positions, entry, number) + _published(cells, positions, entry, number)
         axis = {"title": {"text": plain(experiment.axis or "")}, "tickvals": positions, "ticktext": list(experiment.measures)}
-        panels.append(Panel(dataset, bands + lines, _layout(axis, "test accuracy, %")))
+        panels.append(_panel(dataset, bands + lines, axis, "test accuracy, %"))
     caption = "Mean over seeds; the band is one standard deviation to each side. Open diamonds with bars: the paper."
     return Figure(f"points-{experiment.name}", caption, panels, legend)
 
@@ -94,7 +96,7 @@ def loss_figure(summary: Summary) -> Figure | None:
             if cell is not None:
                 epochs = np.linspace(1, max(cell.epochs, 1), len(cell.losses))
                 data.append(_curve(epochs.round(1).tolist(), list(cell.losses), entry, number))
-        panels.append(Panel(dataset, data, _layout({"title": {"text": "epoch"}}, "loss")))
+        panels.append(_panel(dataset, data, {"title": {"text": "epoch"}}, "loss"))
     where = f", at {place(experiment, measure)}" if experiment.protocol == "few-labels" else ""
     caption = (
         f"Mean loss over seeds{where}. Different objectives have different scales: the shape of a curve tells, not its height."
@@ -104,7 +106,7 @@ def loss_figure(summary: Summary) -> Figure | None:
 
 def fit_loss_figure(losses: Sequence[float]) -> Figure:
     epochs = list(range(1, len(losses) + 1))
-    panel = Panel("", [_curve(epochs, list(losses), Entry("loss", 0), None)], _layout({"title": {"text": "epoch"}}, "loss"))
+    panel = _panel("", [_curve(epochs, list(losses), Entry("loss", 0), None)], {"title": {"text": "epoch"}}, "loss")
     return Figure("loss", "The training loss of every epoch.", [panel])
 
 
@@ -143,10 +145,10 @@ def map_figure(found: NodeMap) -> Figure:
 def weight_figure(found: WeightDiagnosis) -> Figure:
     panels = []
     if found.positive_share is not None:
-        bars = {"chance": found.chance, "w⁺, own counterpart aside": found.positive_share}
+        bars = {"chance": found.chance, "w⁺ on<br>other nodes": found.positive_share}
         panels.append(Panel("Share on the anchor's class", _bars(bars, "%{y:.1%}"), _bar_layout(".0%", "share of weight")))
     if found.negative_same is not None and found.negative_other is not None:
-        means = {"uniform": 1.0, "w⁻, same class": found.negative_same, "w⁻, other classes": found.negative_other}
+        means = {"uniform": 1.0, "w⁻,<br>same class": found.negative_same, "w⁻,<br>other classes": found.negative_other}
         panels.append(Panel("Mean weight of a negative", _bars(means, "%{y:.3f}"), _bar_layout(".1f", "mean w⁻")))
     return Figure("weights", "Grey: what weights without similarity would give.", panels)
 
@@ -260,14 +262,20 @@ def _bars(values: dict[str, float], shown: str) -> list[dict[str, Any]]:
             "cliponaxis": False,
             "hovertemplate": f"%{{x}}: {shown}<extra></extra>",
             "width": 0.55,
-            "meta": {"colour": QUIET if number == 0 else number - 1, "entry": None, "part": "bar"},
+            "meta": {"colour": SHADE if number == 0 else number - 1, "entry": None, "part": "bar"},
         }
         for number, (name, value) in enumerate(values.items())
     ]
 
 
-def _layout(xaxis: dict[str, Any], y_title: str) -> dict[str, Any]:
-    return {"xaxis": xaxis, "yaxis": {"title": {"text": y_title}}, "hovermode": "closest"}
+def _panel(title: str, data: list[dict[str, Any]], xaxis: dict[str, Any], y_title: str) -> Panel:
+    """With lines, or with the word that there are none yet."""
+    layout: dict[str, Any] = {"xaxis": xaxis, "yaxis": {"title": {"text": y_title}}, "hovermode": "closest"}
+    if not any(trace["x"] for trace in data):
+        nothing = {"text": MISSING, "xref": "paper", "yref": "paper", "x": 0.5, "y": 0.5, "showarrow": False}
+        layout |= {"annotations": [nothing], "xaxis": {**xaxis, "range": [0, 1], "showticklabels": False}}
+        layout["yaxis"] |= {"showticklabels": False}
+    return Panel(title, data, layout)
 
 
 def _bar_layout(ticks: str, y_title: str) -> dict[str, Any]:

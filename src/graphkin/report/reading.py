@@ -11,6 +11,7 @@ from graphkin.experiments.tables import Cell, Difference, Summary
 
 SIGNIFICANT = 0.05
 MISSING = "missing"
+UNKNOWN = "p unknown"
 VERDICTS = (
     "significantly above {base}",
     "above {base}, but not significantly,",
@@ -71,7 +72,7 @@ def signed(points: float) -> str:
 
 def p_text(p_value: float) -> str:
     if math.isnan(p_value):
-        return "p unknown"
+        return UNKNOWN
     return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from graphkin.experiments import Row
 from graphkin.experiments.tables import Cell, Difference, Summary
-from graphkin.report.reading import MISSING, against_published, cell_of, gain_of, mark, p_text, place, signed, spread
+from graphkin.report.reading import MISSING, UNKNOWN, against_published, cell_of, gain_of, mark, p_text, place, signed, spread
 
 SORTED_BY = {"ours": "our mean", "published": "published mean", "difference": "difference", "gain": "gain over base"}
 
@@ -23,6 +23,8 @@ class Shown:
 
     @property
     def spoken(self) -> str:
+        if self.p == UNKNOWN:
+            return "significance unknown"
         return {"▲": "significantly above", "▼": "significantly below"}.get(self.mark, "not significant")
 
 

@@ -51,7 +51,10 @@ plots.onDraw.push((element, figure) => {
     ring(node, "ring own");
     nearest[node].forEach((other) => ring(other, "ring"));
     const [x, y] = pixels(node);
-    const left = x > panel.clientWidth / 2 ? x - tip.offsetWidth - 16 : x + 16;
+    const around = nearest[node].filter((other) => other < points.length).map((other) => pixels(other)[0]);
+    const room = { left: x - tip.offsetWidth - 16, right: x + 16 };
+    const crowded = around.filter((other) => other > x).length > around.length / 2;
+    const left = room.left < 0 || (!crowded && room.right + tip.offsetWidth < panel.clientWidth) ? room.right : room.left;
     tip.style.left = `${Math.max(4, Math.min(left, panel.clientWidth - tip.offsetWidth - 4))}px`;
     tip.style.top = `${Math.max(4, Math.min(y - tip.offsetHeight / 2, panel.clientHeight - tip.offsetHeight - 4))}px`;
   };

@@ -23,7 +23,6 @@ const plots = { figures: new Map(), drawn: new Set(), onDraw: [] };
     if (copy.type === "scattergl" && !webgl) copy.type = "scatter";
     if (part === "band") return { ...copy, fillcolor: faint(shown, slot === "quiet" ? 0.07 : 0.13) };
     copy.marker = { ...trace.marker, color: shown };
-    if (part === "bar" && slot === "quiet") copy.marker.opacity = 0.55;
     if (trace.line) copy.line = { ...trace.line, color: shown };
     if (trace.error_y) copy.error_y = { ...trace.error_y, color: shown };
     return copy;
