@@ -70,8 +70,8 @@ def test_a_few_of_the_authors_settings() -> None:
     pubmed = method_named("grace+", "pubmed")
     assert pubmed.settings()["anchors"] == 5000
     assert method_named("grace", "pubmed").settings()["anchors"] is None
-    photo = method_named("gca+", "photo").settings()
-    assert (photo["projector"], photo["tau_pos"], photo["adaptive"]) == (64, 0.001, "degree")
+    computers = method_named("gca+", "computers").settings()
+    assert (computers["projector"], computers["tau_neg"], computers["adaptive"]) == (128, 0.001, "degree")
     citeseer = method_named("graph-mlp+", "citeseer").settings()
     assert (citeseer["tau"], citeseer["contrast_weight"], citeseer["tau_neg"]) == (2, 1, 1e-4)
 

@@ -19,10 +19,12 @@ from graphkin.experiments import NAMES, Experiment, Row, experiment_named
 from graphkin.experiments.tables import Cell, Summary
 from graphkin.report import page as page_module
 from graphkin.report import weights as weights_module
+from graphkin.report.figures import Figure
+from graphkin.report.fit_plots import fit_loss_figure, map_figure, weight_figure
 from graphkin.report.map import NEIGHBOURS, node_map
 from graphkin.report.markdown import tables_as_markdown
 from graphkin.report.page import fit_page, reproduction_page
-from graphkin.report.plots import Figure, fit_loss_figure, loss_figure, map_figure, ratio_figure, weight_figure
+from graphkin.report.plots import loss_figure, ratio_figure
 from graphkin.report.reading import agreement, cell_of, mark, p_text, signed, spread, verdict
 from graphkin.report.weights import WeightDiagnosis, applies, diagnose, sentences
 from graphkin.runs import run_record, write_run
@@ -201,6 +203,7 @@ def test_incomplete_cells_say_how_many_seeds() -> None:
     words = words_of(reproduction_page([made], [], ""))
     assert "1 of 4 seeds" in words
     assert "p unknown (significance unknown)" in words
+    assert "above it, but with too few seeds for a test, on one" in verdict(made)
     assert ", n = 1 of 4" in tables_as_markdown([made])
 
 

@@ -16,8 +16,10 @@ from graphkin.errors import InputError, OutputError
 from graphkin.experiments.tables import Summary
 from graphkin.fitted import load
 from graphkin.graphs import Graph
+from graphkin.report.figures import Figure
+from graphkin.report.fit_plots import fit_loss_figure, map_figure, weight_figure
 from graphkin.report.map import node_map
-from graphkin.report.plots import Figure, fit_loss_figure, loss_figure, map_figure, ratio_figure, weight_figure
+from graphkin.report.plots import loss_figure, ratio_figure
 from graphkin.report.reading import agreement, progress_of, verdict
 from graphkin.report.tables import result_tables, score_rows, settings_table, shown_value
 from graphkin.report.weights import applies, diagnose, sentences

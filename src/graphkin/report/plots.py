@@ -1,65 +1,19 @@
-"""Figures as data for plotly.js. A trace names its place in the palette; the page's theme gives the colour."""
+"""Figures of a reproduction: accuracy at the points of an axis, and loss curves."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
-from html import escape
 from typing import Any
 
 import numpy as np
 
 from graphkin.experiments import Experiment
 from graphkin.experiments.tables import Cell, Summary
-from graphkin.report.map import NO_LABEL, NodeMap
-from graphkin.report.reading import MISSING, cell_of, place
-from graphkin.report.weights import WeightDiagnosis
+from graphkin.report.figures import COLOURS, QUIET, Entry, Figure, curve, panel, plain
+from graphkin.report.reading import cell_of, place
 
-COLOURS = 15
-"""in the palette of the style sheet"""
-SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross")
 DASHES = ("dot", "dash", "dashdot")
-QUIET = "quiet"
-"""the colour of lines that are there for comparison"""
-SHADE = "shade"
-"""the same for bars"""
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A line of the legend, which shows and hides the traces that point to it."""
-
-    name: str
-    colour: int | str
-    dash: str = "solid"
-    symbol: str = ""
-
-
-@dataclass(frozen=True)
-class Panel:
-    title: str
-    data: list[dict[str, Any]]
-    layout: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class Figure:
-    key: str
-    caption: str
-    panels: list[Panel]
-    legend: list[Entry] = field(default_factory=list)
-    nodes: dict[str, Any] | None = None
-    """of a map: who and whose neighbours they are"""
-
-    @property
-    def columns(self) -> int:
-        """At most three beside each other, and no row of panels with one alone in it where that can be helped."""
-        count = len(self.panels)
-        return count if count <= 3 else 3 if count % 3 == 0 else 2
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def ratio_figure(summary: Summary) -> Figure:
@@ -75,7 +29,7 @@ def ratio_figure(summary: Summary) -> Figure:
             bands += _band(cells, positions, entry, number)
             lines += _line(cells, positions, entry, number) + _published(cells, positions, entry, number)
         axis = {"title": {"text": plain(experiment.axis or "")}, "tickvals": positions, "ticktext": list(experiment.measures)}
-        panels.append(_panel(dataset, bands + lines, axis, "test accuracy, %"))
+        panels.append(panel(dataset, bands + lines, axis, "test accuracy, %"))
     caption = "Mean over seeds; the band is one standard deviation to each side. Open diamonds with bars: the paper."
     return Figure(f"points-{experiment.name}", caption, panels, legend)
 
@@ -95,67 +49,13 @@ def loss_figure(summary: Summary) -> Figure | None:
             cell = curves.get((entry.name, dataset, measure))
             if cell is not None:
                 epochs = np.linspace(1, max(cell.epochs, 1), len(cell.losses))
-                data.append(_curve(epochs.round(1).tolist(), list(cell.losses), entry, number))
-        panels.append(_panel(dataset, data, {"title": {"text": "epoch"}}, "loss"))
+                data.append(curve(epochs.round(1).tolist(), list(cell.losses), entry, number))
+        panels.append(panel(dataset, data, {"title": {"text": "epoch"}}, "loss"))
     where = f", at {place(experiment, measure)}" if experiment.protocol == "few-labels" else ""
     caption = (
         f"Mean loss over seeds{where}. Different objectives have different scales: the shape of a curve tells, not its height."
     )
     return Figure(f"loss-{experiment.name}", caption, panels, legend)
-
-
-def fit_loss_figure(losses: Sequence[float]) -> Figure:
-    epochs = list(range(1, len(losses) + 1))
-    panel = _panel("", [_curve(epochs, list(losses), Entry("loss", 0), None)], {"title": {"text": "epoch"}}, "loss")
-    return Figure("loss", "The training loss of every epoch.", [panel])
-
-
-def map_figure(found: NodeMap) -> Figure:
-    legend, data = [], []
-    coloured = [name for name in found.group_names if name != NO_LABEL]
-    for number, name in enumerate(found.group_names):
-        members = np.flatnonzero(found.groups == number)
-        colour: int | str = coloured.index(name) % COLOURS if name != NO_LABEL else QUIET
-        symbol = SYMBOLS[coloured.index(name) // COLOURS % len(SYMBOLS)] if name != NO_LABEL else "circle"
-        legend.append(Entry(f"{name} ({len(members):,})", colour, symbol=symbol))
-        data.append(
-            {
-                "type": "scattergl",
-                "mode": "markers",
-                "x": np.round(found.points[members, 0].astype(float), 3).tolist(),
-                "y": np.round(found.points[members, 1].astype(float), 3).tolist(),
-                "customdata": members.tolist(),
-                "hoverinfo": "none",
-                "marker": {"size": _marker_size(len(found.groups)), "opacity": 0.8, "symbol": symbol},
-                "meta": {"colour": colour, "entry": number, "part": "points"},
-            }
-        )
-    bare = {"showgrid": False, "zeroline": False, "showticklabels": False, "ticks": "", "showline": False}
-    layout = {"xaxis": bare, "yaxis": {**bare, "scaleanchor": "x"}, "hovermode": "closest", "hoverdistance": 12}
-    nodes = {
-        "names": list(found.names),
-        "labels": list(found.labels),
-        "groups": [found.group_names[group] for group in found.groups.tolist()] if found.grouping == "cluster" else [],
-        "nearest": found.nearest.tolist(),
-        "similarities": np.round(found.similarities.astype(float), 3).tolist(),
-    }
-    return Figure("map", "", [Panel("", data, layout)], legend, nodes)
-
-
-def weight_figure(found: WeightDiagnosis) -> Figure:
-    panels = []
-    if found.positive_share is not None:
-        bars = {"chance": found.chance, "w⁺ on<br>other nodes": found.positive_share}
-        panels.append(Panel("Share on the anchor's class", _bars(bars, "%{y:.1%}"), _bar_layout(".0%", "share of weight")))
-    if found.negative_same is not None and found.negative_other is not None:
-        means = {"uniform": 1.0, "w⁻,<br>same class": found.negative_same, "w⁻,<br>other classes": found.negative_other}
-        panels.append(Panel("Mean weight of a negative", _bars(means, "%{y:.3f}"), _bar_layout(".1f", "mean w⁻")))
-    return Figure("weights", "Grey: what weights without similarity would give.", panels)
-
-
-def plain(text: str) -> str:
-    """Text that plotly.js, which takes some HTML, shows as it is."""
-    return escape(text, quote=False)
 
 
 def _row_entries(experiment: Experiment) -> list[Entry]:
@@ -235,52 +135,3 @@ def _published(cells: list[Cell], positions: list[float], entry: Entry, number: 
             "meta": {"colour": entry.colour, "entry": number, "part": "published"},
         }
     ]
-
-
-def _curve(x: list[Any], y: list[float], entry: Entry, number: int | None) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": plain(entry.name),
-        "x": x,
-        "y": [float(f"{value:.5g}") if math.isfinite(value) else None for value in y],
-        "hovertemplate": f"{plain(entry.name)}<br>epoch %{{x:.0f}}: %{{y:.4g}}<extra></extra>",
-        "line": {"width": 1.8, "dash": entry.dash},
-        "meta": {"colour": entry.colour, "entry": number, "part": "line"},
-    }
-
-
-def _bars(values: dict[str, float], shown: str) -> list[dict[str, Any]]:
-    """One trace a bar: the first is what nothing would give, and quiet."""
-    return [
-        {
-            "type": "bar",
-            "x": [name],
-            "y": [value],
-            "texttemplate": shown,
-            "textposition": "outside",
-            "cliponaxis": False,
-            "hovertemplate": f"%{{x}}: {shown}<extra></extra>",
-            "width": 0.55,
-            "meta": {"colour": SHADE if number == 0 else number - 1, "entry": None, "part": "bar"},
-        }
-        for number, (name, value) in enumerate(values.items())
-    ]
-
-
-def _panel(title: str, data: list[dict[str, Any]], xaxis: dict[str, Any], y_title: str) -> Panel:
-    """With lines, or with the word that there are none yet."""
-    layout: dict[str, Any] = {"xaxis": xaxis, "yaxis": {"title": {"text": y_title}}, "hovermode": "closest"}
-    if not any(trace["x"] for trace in data):
-        nothing = {"text": MISSING, "xref": "paper", "yref": "paper", "x": 0.5, "y": 0.5, "showarrow": False}
-        layout |= {"annotations": [nothing], "xaxis": {**xaxis, "range": [0, 1], "showticklabels": False}}
-        layout["yaxis"] |= {"showticklabels": False}
-    return Panel(title, data, layout)
-
-
-def _bar_layout(ticks: str, y_title: str) -> dict[str, Any]:
-    return {"xaxis": {}, "yaxis": {"title": {"text": y_title}, "tickformat": ticks, "rangemode": "tozero"}, "bargap": 0.4}
-
-
-def _marker_size(nodes: int) -> float:
-    return 7 if nodes < 500 else 5 if nodes < 5_000 else 3.5

@@ -15,7 +15,9 @@ UNKNOWN = "p unknown"
 VERDICTS = (
     "significantly above {base}",
     "above {base}, but not significantly,",
+    "above {base}, but with too few seeds for a test,",
     "equal to {base}",
+    "below {base}, but with too few seeds for a test,",
     "below {base}, but not significantly,",
     "significantly below {base}",
     "not yet comparable with {base}",
@@ -141,14 +143,17 @@ def enumerated(items: Iterable[str]) -> str:
 
 
 def _verdict_on(gain: Difference | None) -> str:
-    above, slightly_above, equal, slightly_below, below, unknown = VERDICTS
+    above, slightly_above, perhaps_above, equal, perhaps_below, slightly_below, below, unknown = VERDICTS
     if gain is None:
         return unknown
     if gain.points == 0:
         return equal
-    if gain.points > 0:
-        return above if significant(gain) else slightly_above
-    return below if significant(gain) else slightly_below
+    sure, not_sure, untested = (
+        (above, slightly_above, perhaps_above) if gain.points > 0 else (below, slightly_below, perhaps_below)
+    )
+    if math.isnan(gain.p_value):
+        return untested
+    return sure if significant(gain) else not_sure
 
 
 def _places(places: list[str], total: int) -> str:

@@ -59,9 +59,9 @@ plots.onDraw.push((element, figure) => {
     tip.style.top = `${Math.max(4, Math.min(y - tip.offsetHeight / 2, panel.clientHeight - tip.offsetHeight - 4))}px`;
   };
 
-  element.on("plotly_hover", (event) => show(event.points[0].customdata));
+  for (const kind of ["plotly_hover", "plotly_click"]) element.on(kind, (event) => show(event.points[0].customdata));
   element.on("plotly_unhover", hide);
-  element.on("plotly_relayout", hide);
+  element.on("plotly_relayout", (changes) => { if (Object.keys(changes).length) hide(); });
 
   const form = panel.closest("figure").querySelector("form.find");
   const [input, output] = [form.querySelector("input"), form.querySelector("output")];

@@ -46,6 +46,7 @@ const plots = { figures: new Map(), drawn: new Set(), onDraw: [] };
 
   const config = (figure) => ({
     displaylogo: false, showSendToCloud: false, responsive: true, displayModeBar: !touch,
+    doubleClick: touch ? false : "reset+autosize",  // a tap comes as two clicks
     modeBarButtons: [figure.nodes ? ["zoom2d", "pan2d", "zoomIn2d", "zoomOut2d", "resetScale2d", "toImage"] : ["zoom2d", "resetScale2d", "toImage"]],
     toImageButtonOptions: { format: figure.nodes ? "png" : "svg", filename: `graphkin-${figure.key}`, scale: figure.nodes ? 2 : 1 },
   });
