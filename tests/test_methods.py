@@ -5,10 +5,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import torch
 
-from graphkin import GCA, GRACE, GRAPH_MLP, Method, method_named, plus
+from graphkin import GCA, GRACE, GRAPH_MLP, Graph, Method, method_named, objective, plus
 from graphkin.encoders import GCN
-from graphkin.errors import SettingError
+from graphkin.errors import GraphError, SettingError
+from graphkin.kernels import two_view_loss
 from graphkin.methods import (
     Attract,
     Neighbours,
@@ -17,9 +19,11 @@ from graphkin.methods import (
     Supervision,
     Uniform,
     from_json,
+    ideal,
     to_json,
 )
 from graphkin.presets import NAMES, presets
+from graphkin.tasks import weights_for
 
 
 def test_plus_changes_positives_and_negatives_and_nothing_else() -> None:
@@ -123,3 +127,26 @@ def test_refused() -> None:
         replace(GRACE, supervision=Supervision())
     with pytest.raises(SettingError, match="needs a similarity"):
         Method("mine", GCN(), GRACE.views, Attract(), Uniform())
+
+
+def test_the_ideal_method_is_the_ideal_objective(small: Graph) -> None:
+    method = ideal(plus(GRACE).configure(tau=0.5, pooling="mean"))
+    assert method.name == "grace-ideal"
+    assert from_json(json.loads(json.dumps(to_json(method)))) == method
+    assert small.y is not None
+    labels = small.y.clone()
+    labels[3] = -1
+    weights = weights_for(replace(small, y=labels), method)
+    draw = torch.Generator().manual_seed(0)
+    u, v = (torch.nn.functional.normalize(torch.randn(40, 5, generator=draw), dim=1) for _ in range(2))
+    labels[3] = 99  # alone in its class
+    assert two_view_loss(u, v, weights, 0.5).item() == pytest.approx(objective.ideal(u, v, labels, 0.5).item(), abs=1e-5)
+    functions = two_view_loss(u, v, weights_for(small, method), 0.5, implementation="fused")
+    assert functions.item() == pytest.approx(objective.ideal(u, v, small.y, 0.5).item(), abs=1e-5)
+
+
+def test_the_ideal_objective_needs_labels_and_two_views(small: Graph) -> None:
+    with pytest.raises(SettingError, match="is for methods with two views, found graph-mlp"):
+        ideal(GRAPH_MLP)
+    with pytest.raises(GraphError, match="the ideal objective is made of labels, and the graph has none"):
+        weights_for(replace(small, y=None), ideal(GRACE))

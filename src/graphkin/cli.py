@@ -30,10 +30,12 @@ from graphkin.experiments.reproduce import open_graphs, reproduce
 from graphkin.experiments.store import Store
 from graphkin.experiments.tables import summarise
 from graphkin.experiments.watch import watch
-from graphkin.files import check_writable
+from graphkin.files import check_writable, write_whole
 from graphkin.fitted import load
 from graphkin.presets import NAMES
 from graphkin.readers import open_graph
+from graphkin.report.map import LAYOUTS
+from graphkin.report.page import fit_page, reproduction_page
 from graphkin.runs import (
     CHECKPOINT,
     FORMATS,
@@ -306,6 +308,63 @@ def reproduce_command(
     for name, reason in missing.items():
         console.print(f"{name} was left out: {reason}", soft_wrap=True)
     console.print(f"finished runs are in {store}; graphkin report {store} makes a page of them", soft_wrap=True)
+
+
+@app.command("report")
+def report_command(
+    source: Annotated[Path, typer.Argument(metavar="SOURCE", help="A store that reproduce wrote, or a folder that fit wrote.")],
+    graph: Annotated[
+        str | None,
+        typer.Argument(metavar="GRAPH", help="For a folder: its graph. Default: the dataset that its run file names."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(help="The page to write. Default: SOURCE.html, or report.html in the folder.")
+    ] = None,
+    experiments: Annotated[
+        list[str] | None, typer.Option("--experiment", help="For a store: only these; may be repeated. Default: all with runs.")
+    ] = None,
+    seeds: Annotated[int | None, typer.Option(help="For a store: as in reproduce.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="For a store: as in reproduce.")] = None,
+    layout: Annotated[str, typer.Option(help=f"For a folder, of the map: {', '.join(LAYOUTS)}.")] = "tsne",
+    nodes: NodesOption = None,
+    label: LabelOption = "label",
+    ignore: IgnoreOption = None,
+    features: FeaturesOption = None,
+    data_root: DataRootOption = None,
+    overwrite: OverwriteOption = False,
+) -> None:
+    """Make one HTML page of a reproduction or of a single run; it needs no network.
+
+    Examples:
+
+      graphkin report results.sqlite
+
+      graphkin report runs/cora-bundled-graceplus-seed0
+
+      graphkin report runs/my-run my-folder --out my-run.html
+    """
+    check_choice("layout", layout, LAYOUTS)
+    page = out or (source / "report.html" if source.is_dir() else source.with_suffix(".html"))
+    if page.exists() and not overwrite:
+        raise OutputError(f"{page} exists already: choose another --out, or add --overwrite.")
+    check_writable(page.parent)
+    command = f"graphkin report {source}"
+    if source.is_dir():
+        name = graph or graph_of_run(source / "run.json")
+        opened = open_graph(name, nodes=nodes, label=label, ignore=ignore or (), features=features, data_root=data_root)
+        text = fit_page(source, opened, layout=layout, command=command, say=lambda line: print(line, file=sys.stderr))
+    else:
+        with contextlib.closing(Store(source, must_exist=True)) as results:
+            chosen = experiments_named(experiments or ["all"], seeds=seeds)
+            found = [summarise(experiment, results, epochs) for experiment in chosen]
+            summaries = [summary for summary in found if summary.runs[0]] if not experiments else found
+            if not summaries:
+                raise OutputError(
+                    f"{source} has no runs of the paper's experiments; --experiment and --epochs say of which others."
+                )
+            text = reproduction_page(summaries, results.environments(), command)
+    write_whole(page, lambda file: file.write_text(text, encoding="utf-8"))
+    console.print(f"{page}: {len(text.encode()) / 2**20:.1f} MiB, opens in any browser", soft_wrap=True)
 
 
 @contextlib.contextmanager

@@ -53,7 +53,8 @@ class Row:
         """The method with all its settings on a dataset; None for a baseline that has none."""
         if self.method is None:
             return None
-        known = dataset.removesuffix("-bundled") in presets(self.method.partition("+")[0])
+        base = method_named(self.method).name.partition("+")[0]
+        known = dataset.removesuffix("-bundled") in presets(base)
         method = method_named(self.method, dataset if known else None)
         method = method.configure(**{**self.settings, **self.on.get(dataset, {})})
         if self.ideal:
@@ -76,6 +77,8 @@ class Experiment:
     axis: str | None = None
     """what the measures are points of, for a figure"""
     first_seed: int = 0
+    published_seeds: int = 0
+    """of the published numbers; 0: as many as here"""
     published: Mapping[str, Mapping[str, Mapping[str, tuple[float, float]]]] = field(default_factory=dict)
     """mean and standard deviation by measure, row and dataset"""
 
@@ -98,6 +101,11 @@ class Experiment:
         wanted = row.seeds.get(dataset) if isinstance(row.seeds, Mapping) else row.seeds
         return range(self.first_seed, self.first_seed + (wanted or self.seeds))
 
+    @property
+    def in_paper(self) -> int:
+        """Seeds behind a published number."""
+        return self.published_seeds or self.seeds
+
     def published_for(self, row: Row, dataset: str, measure: str) -> tuple[float, float] | None:
         found = self.published.get(measure, {}).get(row.published_as or row.name, {}).get(dataset)
         return None if found is None else (float(found[0]), float(found[1]))
@@ -115,7 +123,7 @@ class Experiment:
             return replace(self, datasets=kept, rows=left, base=base)
         check_whole("seeds", seeds, at_least=1)
         left = tuple(replace(row, seeds=1 if row.seeds == 1 else None) for row in left)
-        return replace(self, datasets=kept, rows=left, base=base, seeds=seeds)
+        return replace(self, datasets=kept, rows=left, base=base, seeds=seeds, published_seeds=self.in_paper)
 
 
 def experiments_named(

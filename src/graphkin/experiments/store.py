@@ -104,6 +104,13 @@ class Store:
         tasks = self.tasks()
         return {tasks[key]["graph"]: tasks[key]["content"] for (key,) in found}
 
+    def environments(self) -> list[dict[str, Any]]:
+        """Where and with what runs were made, each once, with the time of the first and of the last of them."""
+        found = self._database.execute(
+            "SELECT description, min(finished), max(finished) FROM runs JOIN environments e ON e.id = environment GROUP BY e.id"
+        ).fetchall()
+        return [{**json.loads(text), "finished": time} for text, *times in found for time in dict.fromkeys(times)]
+
     def add(self, outcome: Outcome, description: str) -> None:
         """Write a finished run and end its claim; a run that is there already stays as it is."""
         with self._lock, self._transaction() as database:

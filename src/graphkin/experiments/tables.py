@@ -99,7 +99,7 @@ class Summary:
 
     def as_dict(self) -> dict[str, Any]:
         """All cells as plain data."""
-        seeds = self.experiment.seeds
+        seeds = self.experiment.in_paper
         listed = []
         for (row, dataset, measure), cell in self.cells.items():
             published, gain = cell.against_published(seeds), self.gain(row, dataset, measure)

@@ -51,7 +51,7 @@ def gain_of(summary: Summary, row: str, dataset: str, measure: str) -> Differenc
 
 
 def against_published(summary: Summary, cell: Cell) -> Difference | None:
-    return cell.against_published(summary.experiment.seeds)
+    return cell.against_published(summary.experiment.in_paper)
 
 
 def progress_of(summary: Summary) -> tuple[int, int]:

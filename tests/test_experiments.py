@@ -1,0 +1,223 @@
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from scipy import stats
+
+from graphkin.datasets import DATASETS
+from graphkin.errors import SettingError
+from graphkin.experiments import NAMES, SEARCHES, Experiment, experiment_named, experiments_named, parse
+from graphkin.experiments.plan import jobs_of, tasks_of
+from graphkin.experiments.store import Store
+from graphkin.experiments.tables import Cell, summarise
+from graphkin.graphs import Graph
+from graphkin.methods import Attract, OwnCounterpart, Repel, Uniform
+from tests.test_store import RUN
+
+SMALL = """
+title = "Small"
+protocol = "grace"
+seeds = 3
+datasets = ["small"]
+measures = ["10 %"]
+base = "one"
+[[rows]]
+name = "one"
+method = "grace"
+[[rows]]
+name = "two"
+method = "grace+"
+seeds = { small = 2 }
+[[rows]]
+name = "nothing"
+baseline = "raw features"
+[published."10 %".two]
+small = [80.0, 2.0]
+"""
+
+
+@pytest.mark.parametrize("name", [*NAMES, *SEARCHES])
+def test_shipped_experiments_are_about_known_graphs_and_published_rows_exist(name: str) -> None:
+    experiment = experiment_named(name)
+    assert set(experiment.datasets) <= set(DATASETS)
+    rows = {row.published_as or row.name for row in experiment.rows}
+    for measure, published in experiment.published.items():
+        assert measure in experiment.measures
+        assert set(published) <= rows
+        for values in published.values():
+            assert set(values) == set(experiment.datasets)
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "dataset", "measure", "value"),
+    [
+        ("gca", "GCA", "computers", "test", (87.49, 0.39)),
+        ("gca", "GCA+ (mean pooling, authors' settings)", "wikics", "test", (78.64, 0.18)),
+        ("graph-mlp", "Graph-MLP+", "pubmed", "test", (81.42, 0.92)),
+        ("ablation-graph-mlp", "Graph-MLP+ (F): features only", "cora", "test", (61.80, 0.61)),
+        ("ablation-grace", "GRACE+ (N): negative weights only", "dblp", "10 %", (84.89, 0.26)),
+        ("grace-ratios", "GRACE", "citeseer", "10 %", (71.23, 0.86)),
+        ("grace-ratios", "GRACE", "citeseer", "2 %", None),
+    ],
+)
+def test_published_numbers(name: str, row: str, dataset: str, measure: str, value: tuple[float, float] | None) -> None:
+    experiment = experiment_named(name)
+    (found,) = (one for one in experiment.rows if one.name == row)
+    assert experiment.published_for(found, dataset, measure) == value
+
+
+def test_rows_with_mean_pooling_have_the_authors_temperatures() -> None:
+    gca, grace = experiment_named("gca"), experiment_named("grace-ratios")
+    for experiment, dataset, expected in ((gca, "photo", (0.001, 0.1, 0.5)), (grace, "pubmed", (1, 0.1, 0.7))):
+        (row,) = (row for row in experiment.rows if "mean pooling" in row.name)
+        method = row.chosen(dataset)
+        assert method is not None
+        settings = method.settings()
+        assert (settings["tau_pos"], settings["tau_neg"], settings["beta"]) == expected
+        assert settings["pooling"] == "mean"
+
+
+def test_ablations_are_parts_of_the_same_settings() -> None:
+    methods = {row.name: row.chosen("pubmed") for row in experiment_named("ablation-grace").rows}
+    whole = methods["GRACE+"]
+    assert whole is not None
+    for name, method in methods.items():
+        assert method is not None
+        assert isinstance(method.positives, OwnCounterpart) == (name == "GRACE" or "(N)" in name)
+        assert isinstance(method.negatives, Uniform) == (name == "GRACE" or "(P)" in name)
+        for part, kind in ((method.positives, Attract), (method.negatives, Repel)):
+            assert not isinstance(part, kind) or part in (whole.positives, whole.negatives)
+        assert method.encoder == whole.encoder
+
+
+def test_a_grid_is_one_row_a_combination() -> None:
+    grid = "[[rows]]\nname = 'g'\nmethod = 'grace+'\ngrid = { beta = [0.1, 0.2], tau_pos = [1] }\n"
+    rows = parse("x", SMALL.replace("[published", grid + "[published")).rows[-2:]
+    assert [row.name for row in rows] == ["g, beta 0.1, tau_pos 1", "g, beta 0.2, tau_pos 1"]
+    methods = [row.chosen("small") for row in rows]
+    assert [method.settings()["beta"] for method in methods if method is not None] == [0.1, 0.2]
+
+
+def test_low_seeds_come_first_and_finished_runs_are_left_out(small: Graph) -> None:
+    experiment = parse("x", SMALL)
+    graphs = {"small": small}
+    jobs = jobs_of([experiment, experiment], graphs, set(), lambda graph: 1)
+    assert [(job.labels[0], job.seeds) for job in jobs] == [
+        ("one", (0,)),
+        ("two", (0,)),
+        ("nothing", (0,)),
+        ("one", (1,)),
+        ("two", (1,)),
+        ("nothing", (1,)),
+        ("one", (2,)),
+        ("nothing", (2,)),
+    ]
+    left = jobs_of([experiment], graphs, {(jobs[0].task.key, 1)}, lambda graph: 8)
+    assert [job.seeds for job in left] == [(0, 2), (0, 1), (0, 1, 2)]
+
+
+def test_a_task_is_known_by_settings_and_graph(small: Graph) -> None:
+    experiment = parse("x", SMALL)
+
+    def key(experiment: Experiment, content: str = "c", epochs: int | None = None) -> str:
+        return tasks_of(experiment, {"small": content}, epochs)["one", "small", "10 %"][0].key
+
+    assert key(experiment) == key(parse("another name", SMALL))
+    changed = parse(
+        "x", SMALL.replace('name = "one"\nmethod = "grace"', 'name = "one"\nmethod = "grace"\nsettings = { tau = 0.5 }')
+    )
+    assert len({key(experiment), key(changed), key(experiment, "d"), key(experiment, epochs=7)}) == 4
+
+
+def test_only_some_of_it() -> None:
+    (gca,) = experiments_named(["gca"], ["photo"], seeds=5)
+    assert gca.datasets == ("photo",)
+    assert {len(gca.seeds_of(row, "photo")) for row in gca.rows} == {5}
+    assert gca.in_paper == 20
+    (one,) = experiments_named(["all"], rows=["GCA+"])
+    assert [row.name for row in one.rows] == ["GCA+"]
+    assert one.base is None
+    assert [experiment.name for experiment in experiments_named(["all", "gca"])] == list(NAMES)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("title = ", "experiment x cannot be read"),
+        (SMALL.replace("seeds = 3", "seeds = 0"), "seeds must be a whole number >= 1, found 0"),
+        (SMALL.replace('"10 %"]', '"11 %"]'), "unknown measure '11 %'"),
+        (SMALL.replace('"grace"\n', '"grce"\n', 1), "unknown protocol 'grce'"),
+        (SMALL.replace('method = "grace+"', 'method = "grace*"'), "unknown method 'grace"),
+        (SMALL.replace('base = "one"', 'base = "won"'), "unknown base 'won'"),
+        (SMALL.replace('"raw features"', '"raw"'), "unknown baseline 'raw'"),
+        (SMALL.replace('name = "two"', 'name = "one"'), "rows with different names"),
+        (
+            SMALL.replace('method = "grace+"', 'method = "grace+"\nsettings = { tau = -1 }'),
+            "tau must be a number > 0, found -1",
+        ),
+        (SMALL.replace('method = "grace+"', 'methd = "grace+"'), "methd"),
+    ],
+)
+def test_a_mistake_in_a_file_is_named(text: str, message: str) -> None:
+    with pytest.raises(SettingError, match=re.escape(message)):
+        parse("x", text)
+
+
+def test_unknown_names_and_files(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match="say what to reproduce: grace-ratios"):
+        experiments_named([])
+    with pytest.raises(SettingError, match=r"unknown experiment 'gac'\. Did you mean 'gca'"):
+        experiments_named(["gac"])
+    with pytest.raises(SettingError, match="no experiment file at"):
+        experiments_named([str(tmp_path / "x.toml")])
+    with pytest.raises(SettingError, match="unknown dataset 'cora'"):
+        experiments_named(["gca"], ["cora"])
+    with pytest.raises(SettingError, match="unknown row 'GRACE'"):
+        experiments_named(["gca"], rows=["GRACE"])
+
+
+def test_a_cell_beside_the_published_one() -> None:
+    cell = Cell({0: 80.0, 1: 82.0, 2: 81.0}, {}, 3, published=(79.0, 1.5))
+    difference = cell.against_published(30)
+    assert difference is not None
+    expected = stats.ttest_ind_from_stats(81, 1, 3, 79.0, 1.5, 30, equal_var=False)
+    assert tuple(difference) == pytest.approx((2.0, expected.pvalue))
+    assert Cell({}, {}, 3, published=(79.0, 1.5)).against_published(30) is None
+    single = Cell({0: 80.0}, {}, 3, published=(79.0, 1.5)).against_published(30)
+    assert single is not None and single.points == 1 and math.isnan(single.p_value)
+
+
+def test_gains_are_paired_by_seed() -> None:
+    base = Cell({0: 70.0, 1: 80.0, 2: 90.0, 5: 10.0}, {}, 4)
+    plus = Cell({0: 71.0, 1: 81.5, 2: 90.5, 7: 99.0}, {}, 4)
+    gain = plus.paired_with(base)
+    assert gain is not None
+    expected = stats.ttest_rel([71.0, 81.5, 90.5], [70.0, 80.0, 90.0])
+    assert tuple(gain) == pytest.approx((1.0, expected.pvalue))
+    assert Cell({}, {}, 4).paired_with(base) is None
+    constant = Cell({0: 71.0, 1: 81.0, 2: 91.0}, {}, 4).paired_with(base)
+    assert constant is not None and math.isnan(constant.p_value)
+
+
+def test_a_summary_counts_wanted_seeds_only(tmp_path: Path) -> None:
+    experiment = parse("x", SMALL)
+    store = Store(tmp_path / "s.sqlite")
+    task, _ = tasks_of(experiment, {"small": "c"})["two", "small", "10 %"]
+    for seed in (0, 1, 2):
+        store.add(
+            replace(RUN, task=task.key, seed=seed, test={"10 %": 80.0 + seed}, losses=(3.0, 1.0 + seed)), task.description
+        )
+    summary = summarise(experiment, store)
+    cell = summary.cell("two", "small", "10 %")
+    assert dict(cell.test) == {0: 80.0, 1: 81.0}, "two asks for two seeds"
+    assert cell.losses == (3.0, 1.5)
+    assert cell.published == (80.0, 2.0)
+    assert summary.cell("one", "small", "10 %").count == 0
+    assert summary.runs == (2, 8)
+    record = next(entry for entry in summary.as_dict()["cells"] if entry["row"] == "two")
+    assert (record["mean"], record["seeds"], record["wanted"], record["gain"]) == (80.5, 2, 2, None)
+    store.close()

@@ -1,0 +1,260 @@
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+import pytest
+
+from graphkin.cli import run
+from graphkin.experiments import Experiment, experiments_named
+from graphkin.experiments.execute import execute
+from graphkin.experiments.plan import Job, tasks_of
+from graphkin.experiments.reproduce import open_graphs, reproduce
+from graphkin.experiments.store import Store
+from graphkin.experiments.tables import summarise
+from graphkin.experiments.watch import Lines
+from graphkin.graphs import Graph
+from graphkin.training import fit
+
+DEFINITION = """
+title = "Two methods on a small graph"
+protocol = "grace"
+seeds = {seeds}
+datasets = ["{graph}"]
+measures = ["10 %"]
+base = "GRACE"
+[[rows]]
+name = "propagated features"
+baseline = "propagated features"
+[[rows]]
+name = "GRACE"
+method = "grace"
+settings = {{ hidden = 8, epochs = {epochs} }}
+[[rows]]
+name = "GRACE+"
+method = "grace+"
+settings = {{ hidden = 8, epochs = {epochs} }}
+[[rows]]
+name = "ideal"
+method = "grace"
+ideal = true
+settings = {{ hidden = 8, epochs = {epochs} }}
+"""
+
+
+@pytest.fixture
+def graph_file(tmp_path: Path) -> Path:
+    """Two communities of 100 nodes, so that 2 % of the nodes hold both classes."""
+    draw = np.random.default_rng(0)
+    labels = np.arange(200) // 100
+    chance = np.where(labels[:, None] == labels, 0.06, 0.01)
+    edges = np.argwhere(np.triu(draw.random((200, 200)) < chance, 1)).T
+    features = draw.random((200, 16))
+    features[:, :8] += 0.3 * labels[:, None]
+    path = tmp_path / "small.npz"
+    np.savez(path, x=features.astype(np.float32), edge_index=edges, y=labels)
+    return path
+
+
+def definition(folder: Path, graph: Path, seeds: int = 2, epochs: int = 3) -> Path:
+    path = folder / "mine.toml"
+    path.write_text(DEFINITION.format(graph=graph, seeds=seeds, epochs=epochs), encoding="utf-8")
+    return path
+
+
+def table(experiment: Experiment, path: Path) -> dict[str, Any]:
+    with closing(Store(path, must_exist=True)) as store:
+        return summarise(experiment, store).as_dict()
+
+
+def finished_runs(path: Path) -> int:
+    if not path.exists():
+        return 0
+    with closing(sqlite3.connect(path)) as database:
+        try:
+            return int(database.execute("SELECT count(*) FROM runs").fetchone()[0])
+        except sqlite3.OperationalError:
+            return 0
+
+
+def test_killed_three_times_it_gives_the_same_table(graph_file: Path, tmp_path: Path) -> None:
+    mine = definition(tmp_path, graph_file, seeds=6, epochs=60)
+    (experiment,) = experiments_named([str(mine)])
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+    def command(store: Path) -> list[str]:
+        arguments = ["reproduce", str(mine), "--store", str(store), "--device", "cpu", "--checkpoint-every", "7", "--quiet"]
+        return [sys.executable, "-m", "graphkin", *arguments]
+
+    unbroken, broken = tmp_path / "unbroken.sqlite", tmp_path / "broken.sqlite"
+    subprocess.run(command(unbroken), env=environment, check=True, capture_output=True)
+    draw = random.Random()
+    seen: list[set[tuple[str, int, str]]] = []
+    for _ in range(3):
+        before = finished_runs(broken)
+        process = subprocess.Popen(command(broken), env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        while process.poll() is None and finished_runs(broken) == before:
+            time.sleep(0.01)
+        time.sleep(draw.uniform(0, 0.3))
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+        with closing(Store(broken)) as store:
+            seen.append({(run.task, run.seed, run.finished) for run in store.outcomes()})
+    subprocess.run(command(broken), env=environment, check=True, capture_output=True)
+    assert table(experiment, broken) == table(experiment, unbroken)
+    with closing(Store(broken)) as store:
+        last = {(run.task, run.seed, run.finished) for run in store.outcomes()}
+    assert len(last) == 24
+    assert len(seen[0]) < 24, "it was killed before its end"
+    for known in seen:
+        assert known <= last, "what was finished was not done again"
+    assert not any((tmp_path / "broken.checkpoints").iterdir())
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
+def test_the_command_prints_a_table_and_goes_on(
+    graph_file: Path, tmp_path: Path, jobs: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    mine = definition(tmp_path, graph_file)
+    arguments = ["reproduce", str(mine), "--device", "cpu", "--jobs", jobs]
+    assert run([*arguments, "--seeds", "1"]) == 0
+    captured = capsys.readouterr()
+    assert "4 runs, 0 finished before, 4 to do" in captured.err
+    assert "GRACE+" in captured.out and "finished runs are in results.sqlite" in captured.out
+    assert run([*arguments, "--json"]) == 0
+    captured = capsys.readouterr()
+    assert "8 runs, 4 finished before, 4 to do" in captured.err
+    record = json.loads(captured.out)
+    (found,) = record["experiments"]
+    assert {cell["row"]: cell["seeds"] for cell in found["cells"]} == {
+        "propagated features": 2,
+        "GRACE": 2,
+        "GRACE+": 2,
+        "ideal": 2,
+    }
+    assert run([*arguments]) == 0
+    assert "8 runs, 8 finished before, 0 to do" in capsys.readouterr().err
+
+
+def test_a_run_is_what_fit_gives(graph_file: Path, tmp_path: Path) -> None:
+    (experiment,) = experiments_named([str(definition(tmp_path, graph_file))])
+    graphs, missing = open_graphs([experiment], None)
+    assert not missing
+    (name, graph), *_ = graphs.items()
+    task, _ = tasks_of(experiment, {name: graph.content})["GRACE+", name, "10 %"]
+    (outcome,) = execute(Job(task, (1,), ("GRACE+",)), graph)
+    assert task.method is not None
+    fitted = fit(graph, task.method, seed=1, device="cpu")
+    assert outcome.losses == tuple(float(f"{loss:.5g}") for loss in fitted.losses)
+    assert set(outcome.test) == set(outcome.val) == {"2 %", "4 %", "6 %", "8 %", "10 %"}
+    assert json.loads(outcome.environment)["versions"]["torch"]
+
+
+def test_all_measures_of_graph_mlp(small: Graph, tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        'title = "t"\nprotocol = "few-labels"\nseeds = 2\ndatasets = ["small"]\nmeasures = ["1", "3"]\naxis = "labels"\n'
+        '[[rows]]\nname = "MLP"\nmethod = "graph-mlp"\nsettings = { hidden = 8, epochs = 4 }\n'
+        '[[rows]]\nname = "raw"\nbaseline = "raw features"\n',
+        encoding="utf-8",
+    )
+    (experiment,) = experiments_named([str(path)])
+    store = Store(tmp_path / "s.sqlite")
+    reproduce([experiment], store, {"small": small}, Lines(show=False), device="cpu")
+    summary = summarise(experiment, store)
+    assert summary.runs == (8, 8)
+    assert set(summary.cell("MLP", "small", "3").test) == {0, 1}
+    tasks = store.tasks().values()
+    assert sorted((task["baseline"] or "", task["per_class"]) for task in tasks) == [
+        ("", 1),
+        ("", 3),
+        ("raw features", 1),
+        ("raw features", 3),
+    ]
+
+
+def test_no_run_is_started_after_the_time(graph_file: Path, tmp_path: Path) -> None:
+    (experiment,) = experiments_named([str(definition(tmp_path, graph_file))])
+    graphs, _ = open_graphs([experiment], None)
+    store = Store(tmp_path / "s.sqlite")
+    reproduce([experiment], store, graphs, Lines(show=False), device="cpu", seconds=1e-9)
+    assert store.finished() == set()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning", "ignore::UserWarning")
+def test_runs_on_a_cluster_through_joblib(graph_file: Path, tmp_path: Path) -> None:
+    from distributed import Client, LocalCluster
+
+    (experiment,) = experiments_named([str(definition(tmp_path, graph_file))])
+    graphs, _ = open_graphs([experiment], None)
+    here, there = Store(tmp_path / "here.sqlite"), Store(tmp_path / "there.sqlite")
+    reproduce([experiment], here, graphs, Lines(show=False), device="cpu")
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,  # type: ignore[no-untyped-call]
+        Client(cluster),  # type: ignore[no-untyped-call]
+        joblib.parallel_config("dask"),
+    ):
+        reproduce([experiment], there, graphs, Lines(show=False), device="cpu", jobs=2)
+    assert summarise(experiment, there).as_dict() == summarise(experiment, here).as_dict()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "say what to reproduce"),
+        (["gca", "--datasets", "moon"], "unknown dataset 'moon'"),
+        (["gca", "--seeds", "0"], "seeds must be a whole number >= 1, found 0"),
+        (["gca", "--epochs", "0"], "epochs must be a whole number >= 1"),
+        (["gca", "--jobs", "0"], "jobs must be a whole number >= 1"),
+        (["gca", "--minutes", "-1"], "minutes must be a number > 0"),
+        (["gca", "--device", "tpu"], "device must be auto, cpu, cuda"),
+    ],
+)
+def test_mistakes_are_told_in_a_line(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["reproduce", *arguments]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_a_graph_that_is_missing_is_said_and_an_asked_one_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    mine = definition(tmp_path, tmp_path / "gone.npz")
+    assert run(["reproduce", str(mine), "--datasets", str(tmp_path / "gone.npz")]) == 2
+    assert "gone.npz" in capsys.readouterr().err
+    assert run(["reproduce", str(mine)]) == 0
+    assert "was left out: " in capsys.readouterr().out
+
+
+def test_export_and_merge(
+    graph_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    mine = definition(tmp_path, graph_file, seeds=1)
+    assert run(["reproduce", str(mine), "--device", "cpu", "--quiet"]) == 0
+    for name in ("all.json", "all.csv"):
+        assert run(["results", "export", "results.sqlite", "--out", name]) == 0
+    capsys.readouterr()
+    assert run(["results", "export", "results.sqlite", "--out", "all.json"]) == 2
+    assert "all.json exists already" in capsys.readouterr().err
+    assert run(["results", "merge", "new.sqlite", "all.json", "results.sqlite"]) == 0
+    printed = capsys.readouterr().out
+    assert "all.json: 4 runs added" in printed and "results.sqlite: 0 runs added" in printed
+    assert run(["report", "new.sqlite", "--experiment", str(mine), "--out", "page.html"]) == 0
+    assert "GRACE+" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert run(["report", "new.sqlite"]) == 2
+    assert "has no runs of the paper's experiments" in capsys.readouterr().err
