@@ -108,16 +108,18 @@ def test_low_seeds_come_first_and_finished_runs_are_left_out(small: Graph) -> No
     jobs = jobs_of([experiment, experiment], graphs, set(), lambda graph: 1)
     assert [(job.labels[0], job.seeds) for job in jobs] == [
         ("one", (0,)),
-        ("two", (0,)),
-        ("nothing", (0,)),
         ("one", (1,)),
-        ("two", (1,)),
-        ("nothing", (1,)),
         ("one", (2,)),
+        ("two", (0,)),
+        ("two", (1,)),
+        ("nothing", (0,)),
+        ("nothing", (1,)),
         ("nothing", (2,)),
     ]
     left = jobs_of([experiment], graphs, {(jobs[0].task.key, 1)}, lambda graph: 8)
     assert [job.seeds for job in left] == [(0, 2), (0, 1), (0, 1, 2)]
+    many = jobs_of([replace(experiment, seeds=7)], graphs, set(), lambda graph: 1)
+    assert [job.seeds[0] for job in many if job.labels[0] != "two"] == [0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 5, 6, 5, 6]
 
 
 def test_a_task_is_known_by_settings_and_graph(small: Graph) -> None:

@@ -132,7 +132,7 @@ def test_a_users_own_similarity(small: Graph) -> None:
 def test_blocks_instead_of_stored_matrices_train_the_same(small: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     """No layer above similarity needs an N×N matrix: without room for one, the curve is the same."""
     stored = fit(small, "grace+", tau_pos=0.1, tau_neg=0.1, **QUICK)
-    monkeypatch.setattr("graphkin.tasks.STORE_BELOW_BYTES", 0)
+    monkeypatch.setattr("graphkin.tasks.STORE_BELOW_SHARE", 0)
     streamed = fit(small, "grace+", tau_pos=0.1, tau_neg=0.1, **QUICK)
     assert stored.losses == pytest.approx(streamed.losses, rel=1e-4, abs=1e-5)
 

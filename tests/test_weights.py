@@ -11,13 +11,17 @@ from graphkin.errors import SettingError
 from graphkin.methods import Attract, Repel
 from graphkin.similarity import Stored
 from graphkin.weights import (
+    NONE,
     Attraction,
     Candidates,
     NodeWeights,
     Repulsion,
+    attraction_entropy,
     attraction_temperatures,
     effective_count,
     log_attraction,
+    log_repulsion,
+    repulsion_entropy,
     repulsion_temperatures,
 )
 from tests import paper
@@ -188,6 +192,22 @@ def test_temperatures_give_the_wanted_number_of_positives(wanted: float) -> None
     torch.testing.assert_close(found, torch.full((60,), wanted, dtype=F64), rtol=1e-3, atol=0)
     shrunk = attraction_temperatures(Stored(matrix * 1e-4), wanted)
     torch.testing.assert_close(shrunk, tau * 1e-4, rtol=1e-4, atol=0)
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e-2, 1.0, 50.0, 300.0, 1e5])
+def test_entropies_in_few_passes_are_those_of_the_definition(scale: float) -> None:
+    similarity = torch.rand(6, 50, generator=torch.Generator().manual_seed(0))
+    similarity[0] = 0
+    similarity[1, 5:] = 0
+    own = torch.zeros(6, 50, dtype=torch.bool)
+    own[torch.arange(6), torch.arange(6)] = True
+    tau = torch.full((6,), 1 / scale)
+    for fast, slow in ((attraction_entropy, log_attraction), (repulsion_entropy, log_repulsion)):
+        for excluded in (None, own):
+            logs = slow(similarity.double(), tau.double()[:, None])
+            logs = logs if excluded is None else logs.masked_fill(excluded, NONE)
+            expected = torch.where(logs.amax(1) > NONE, effective_count(logs).log(), 0)
+            torch.testing.assert_close(fast(similarity, tau, excluded).double(), expected, rtol=1e-4, atol=1e-4)
 
 
 def test_temperatures_keep_the_wanted_share_of_negatives() -> None:

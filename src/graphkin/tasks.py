@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from typing import Protocol
 
+import psutil
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -20,10 +21,9 @@ from graphkin.similarity import Blend, FeatureCosine, NodeSimilarity, Stored
 from graphkin.sparse import SparseMatrix
 from graphkin.weights import Attraction, Linked, NodeWeights, Repulsion, StoredWeights
 
-STORE_BELOW_BYTES = 4 * 2**30
-"""Similarity and weights are kept as N×N matrices while they fit in this; beyond, blocks are computed when needed."""
 STORE_BELOW_SHARE = 0.25
-"""The same for a GPU, as a share of its memory."""
+"""Similarity and weights are kept as N×N matrices while they fit in this share of the memory, the machine's or the GPU's;
+beyond, blocks are computed when needed."""
 DENSE_ABOVE = 0.03
 """A GPU multiplies features faster as a dense matrix where more of them than this are not zero."""
 
@@ -214,8 +214,8 @@ def weights_for(graph: Graph, method: Method, similarity: NodeSimilarity | None 
     """
     two_views = method.views is not None
     device = graph.edge_index.device
-    room = STORE_BELOW_SHARE * torch.cuda.mem_get_info(device)[1] if device.type == "cuda" else STORE_BELOW_BYTES
-    fits = 3 * 4 * graph.num_nodes**2 <= room
+    memory = torch.cuda.mem_get_info(device)[1] if device.type == "cuda" else psutil.virtual_memory().total
+    fits = 3 * 4 * graph.num_nodes**2 <= STORE_BELOW_SHARE * memory
     if similarity is None and method.similarity is not None:
         similarity = method.similarity.on(graph)
     if similarity is not None and fits:

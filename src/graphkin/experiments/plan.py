@@ -15,6 +15,8 @@ from graphkin.methods import Method, to_json
 NUMBERS = 1
 """Raised with every change that alters what a run gives; finished runs of other numbers are not used again."""
 
+IN_A_ROW = 5
+
 
 @dataclass(frozen=True)
 class Task:
@@ -96,7 +98,11 @@ def jobs_of(
     together: Callable[[Graph], int],
     epochs: int | None = None,
 ) -> list[Job]:
-    """All unfinished runs, each once, some seeds ``together`` in a job; low seeds of all tasks come before high ones."""
+    """All unfinished runs, each once, some seeds ``together`` in a job.
+
+    Low seeds of all tasks come before high ones, ``IN_A_ROW`` of a task at a time, so that its similarity is not computed for
+    every run anew.
+    """
     contents = {name: graph.content for name, graph in graphs.items()}
     wanted: dict[str, tuple[Task, set[int], list[str]]] = {}
     for experiment in experiments:
@@ -112,4 +118,4 @@ def jobs_of(
         for group in (ordered[first : first + size] for first in range(0, len(ordered), size)):
             left = tuple(seed for seed in group if (task.key, seed) not in finished)
             jobs.append(Job(task, left, tuple(labels), graphs[task.graph].num_nodes))
-    return sorted((job for job in jobs if job.seeds), key=lambda job: job.seeds[0])
+    return sorted((job for job in jobs if job.seeds), key=lambda job: job.seeds[0] // IN_A_ROW)

@@ -17,15 +17,13 @@ import torch
 from graphkin.errors import InputError
 from graphkin.experiments import Experiment
 from graphkin.experiments.execute import Keep, Learned, execute, learn, outcome
-from graphkin.experiments.plan import Job, jobs_of
+from graphkin.experiments.plan import IN_A_ROW, Job, jobs_of
 from graphkin.experiments.store import Outcome, Store
 from graphkin.graphs import Graph
 from graphkin.progress import Style
 from graphkin.readers import open_graph
 from graphkin.training import SMALL_GRAPH, TOGETHER, device_named
 
-SEEDS_OF_A_LARGE_GRAPH = 5
-"""that follow each other on a GPU, so that its similarity is not computed for every run"""
 WAIT_SECONDS = 2
 
 
@@ -76,7 +74,7 @@ def reproduce(
     def together(graph: Graph) -> int:
         if where.type == "cpu":
             return 1
-        return TOGETHER if graph.num_nodes <= SMALL_GRAPH else SEEDS_OF_A_LARGE_GRAPH
+        return TOGETHER if graph.num_nodes <= SMALL_GRAPH else IN_A_ROW
 
     end = None if seconds is None else time.monotonic() + seconds
     todo = jobs_of(experiments, graphs, store.finished(), together, epochs=epochs)
