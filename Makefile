@@ -2,15 +2,17 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+CHROMEDRIVER := $(shell command -v chromedriver)
 
 .PHONY: demo test test-gpu check format setup clean
 
 demo: setup        ## train GRACE and GRACE+ on the bundled Cora and compare them
 	$(BIN)/python examples/cora.py
 
-test: setup        ## all tests; those on the paper's graphs too where GRAPHKIN_DATA names their folder
+test: setup        ## all tests; those on the paper's graphs where GRAPHKIN_DATA names their folder, those in a browser where there is one
 	@if [ -z "$$GRAPHKIN_DATA" ]; then echo "GRAPHKIN_DATA is not set: tests marked 'data' (the paper's graphs) are deselected."; fi
-	$(BIN)/python -m pytest -m "not gpu $(if $(GRAPHKIN_DATA),,and not data)"
+	@if [ -z "$(CHROMEDRIVER)" ]; then echo "There is no chromedriver: tests marked 'browser' (the report in Chromium) are deselected."; fi
+	$(BIN)/python -m pytest -m "not gpu $(if $(GRAPHKIN_DATA),,and not data) $(if $(CHROMEDRIVER),,and not browser)"
 
 test-gpu:          ## the tests that need an NVIDIA GPU, with the Python that is active
 	PYTHONPATH=src $(PYTHON) -m pytest -m gpu

@@ -11,6 +11,7 @@ import re
 import shlex
 import shutil
 import statistics
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +22,23 @@ import graphkin
 from graphkin import cli
 from graphkin.bench import plan
 from graphkin.datasets import DATASETS
-from scripts import performance_table
+from graphkin.experiments import parse
+from graphkin.experiments.reproduce import reproduce
+from graphkin.experiments.tables import summarise
+from graphkin.graphs import Graph
+from graphkin.presets import method_named
+from scripts import performance_table, results_pages
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 DATA = (ROOT / "docs" / "data.md").read_text(encoding="utf-8")
+REPRODUCE = (ROOT / "docs" / "reproduce.md").read_text(encoding="utf-8")
 MODULES = sorted(m.name for m in pkgutil.walk_packages(graphkin.__path__, "graphkin.") if not m.name.endswith("__main__"))
 
 
 @pytest.fixture
 def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the graph that docs/data.md shows, training that lasts two epochs, and benchmarks of small graphs."""
+    """A folder with the graph that docs/data.md shows, training that lasts two epochs, and small graphs for large ones."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "my-graph").mkdir()
     shown = re.search(r"```\nmy-graph/edges.*?\n(.*?)```", DATA, flags=re.DOTALL)
@@ -45,7 +52,18 @@ def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.setattr(module, "fit", functools.partial(graphkin.fit, epochs=2))
     monkeypatch.setattr(plan, "NODES", {"cpu": [60], "cuda": [60]})
     monkeypatch.setattr(plan, "DEFAULT", "my-graph")
+    monkeypatch.setattr(cli, "open_graphs", lambda *given: ({"photo": two_communities()}, {}))
+    monkeypatch.setattr(cli, "reproduce", lambda *given, **options: reproduce(*given, **{**options, "epochs": 2}))
+    monkeypatch.setattr(cli, "summarise", lambda experiment, store, epochs: summarise(experiment, store, 2))
     return tmp_path
+
+
+def two_communities() -> Graph:
+    draw = torch.Generator().manual_seed(0)
+    labels = torch.arange(200) // 100
+    chance = torch.where(labels[:, None] == labels, 0.06, 0.01)
+    edges = (torch.rand(200, 200, generator=draw) < chance).triu(1).nonzero().T
+    return Graph.from_arrays(torch.rand(200, 16, generator=draw) + 0.3 * labels[:, None], edges, labels, name="photo")
 
 
 def blocks(language: str, text: str = README) -> list[str]:
@@ -105,15 +123,38 @@ def test_readme_opens_with_the_two_commands() -> None:
     assert "\nmake test" in blocks("sh")[0]
 
 
-def test_the_results_table_is_the_run_files() -> None:
-    record = json.loads((ROOT / "docs/results/cora-bundled-10-seeds.json").read_text(encoding="utf-8"))
-    accuracies = record["accuracies"]
-    assert all(len(values) == 10 for values in accuracies.values())
-    for row, values in accuracies.items():
-        assert f"| {row} | {statistics.mean(values):.2f} ± {statistics.stdev(values):.2f} |" in README
-    differences = [b - a for a, b in zip(accuracies["GRACE"], accuracies["GRACE+"], strict=True)]
-    assert f"{statistics.mean(differences):+.2f} ± {statistics.stdev(differences):.2f} points, median" in README
-    assert f"median {statistics.median(differences):+.2f}:" in README
+def test_the_results_are_the_committed_runs() -> None:
+    assert results_pages.PAGE.read_text(encoding="utf-8") == results_pages.page()
+    assert results_pages.readme(README) == README
+
+
+def test_presets_are_what_the_searches_found() -> None:
+    for name, base in (("search-grace", "grace"), ("search-gca", "gca")):
+        (summary,) = results_pages.summaries((name,))
+        for dataset, row in results_pages.chosen(summary).items():
+            found = next(one for one in summary.experiment.rows if one.name == row).chosen(dataset)
+            assert found is not None
+            shipped = method_named(f"{base}+", dataset)
+            assert (shipped.positives, shipped.negatives, shipped.similarity) == (
+                found.positives,
+                found.negatives,
+                found.similarity,
+            )
+
+
+def test_reproduce_page(quick: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    (commands,) = blocks("sh", REPRODUCE)
+    for command in commands.splitlines():
+        assert cli.run(shlex.split(command, comments=True)[1:]) == 0, (command, capsys.readouterr().err)
+    assert (quick / "results.csv").exists()
+    (mine,) = blocks("toml", REPRODUCE)
+    assert [row.name for row in parse("mine", mine).rows][1:4] == [f"GRACE+, effective_positives {k}" for k in (3, 10, 30)]
+    (source,) = blocks("python", REPRODUCE)
+    monkeypatch.setattr("distributed.Client", lambda address: nullcontext())
+    monkeypatch.setattr("joblib.parallel_config", lambda backend: nullcontext())
+    monkeypatch.setattr("graphkin.experiments.reproduce.reproduce", lambda *given, **options: None)
+    monkeypatch.setattr("graphkin.experiments.reproduce.open_graphs", lambda *given, **options: ({}, {}))
+    exec(compile(source, "reproduce.md", "exec"), {})
 
 
 def test_the_performance_page_is_the_result_files() -> None:
