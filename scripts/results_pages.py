@@ -18,23 +18,24 @@ SHORT = {"grace-ratios": "10 %", "gca": "test", "graph-mlp": "test"}
 
 INTRODUCTION = """# Results
 
-Made by `python scripts/results_pages.py` from [the committed runs](results/reproduction.json), which `graphkin reproduce` wrote on
-one NVIDIA H200 (most rows without training: on a CPU); nothing here is typed. Rows that cost nothing (raw and propagated features, an
-untrained encoder) and the ideal objective, which sees every label, are the floor and the top of each table. A page with plots of
-the same runs: `graphkin report docs/results/reproduction.json --out results.html`.
+Made by `python scripts/results_pages.py` from [the committed runs](results/reproduction.json), which `graphkin reproduce`
+wrote on one NVIDIA H200 (most rows without training: on a CPU); nothing here is typed. Rows that cost nothing (raw and
+propagated features, an untrained encoder) and the ideal objective, which sees every label, are the floor and the top of
+each table. A page with plots of the same runs: `graphkin report docs/results/reproduction.json --out results.html`.
 
 What to know before reading:
-- "GRACE+" and "GCA+" are the paper's equation ("sum" pooling); the rows with mean pooling are what the authors' programs compute,
-  with their settings. "Untuned" has 10 effective positives, 90 % effective negatives and one β on all graphs.
-- Every seed is a new initialisation and, where splits are random, a new split. A base and its "+" share both, so gains are paired.
+- "GRACE+" and "GCA+" are the paper's equation ("sum" pooling); the rows with mean pooling are what the authors' programs
+  compute, with their settings. "Untuned" has 10 effective positives, 90 % effective negatives and one β on all graphs.
+- Every seed is a new initialisation and, where splits are random, a new split. A base and its "+" share both, so gains
+  are paired.
 - Beyond 4,096 nodes products in the objective are in bf16 ([precision](performance.md)).
 - "n = 3 of 20" is a cell with 3 seeds so far; read it as a direction.
 - Wiki-CS is defined (`graphkin reproduce gca --datasets wikics`) and was not run: its file was not at hand.
 """
 SEARCHED = """## What was searched
-Settings for "sum" pooling were chosen by mean validation accuracy alone, on seeds that no table uses, with fewer epochs on the
-larger graphs (`graphkin reproduce search-grace search-gca`; at equal accuracy the first). The chosen ones are in bold; where the
-authors' own won, they stayed.
+Settings for "sum" pooling were chosen by mean validation accuracy alone, on seeds that no table uses, with fewer epochs
+on the larger graphs (`graphkin reproduce search-grace search-gca`; at equal accuracy the first). The chosen ones are in
+bold; where the authors' own won, they stayed.
 """
 
 
