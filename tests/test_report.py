@@ -321,8 +321,8 @@ def test_refused_folders(small: Graph, tmp_path: Path) -> None:
         fit_page(folder, small)
     for text, message in (
         ("{", "is no readable JSON"),
-        ("[]", "was not written by graphkin fit: it has no method"),
-        ("{}", "no method"),
+        ("[]", "was not written by graphkin fit, or is damaged: it has no proper settings"),
+        ("{}", "no proper .*method"),
     ):
         (folder / "run.json").write_text(text)
         with pytest.raises(OutputError, match=message):
@@ -494,3 +494,13 @@ def test_run_record_has_what_the_page_needs(small: Graph) -> None:
     assert {"method", "settings", "seed", "graph", "scores", "losses", "epochs", "versions", "machine", "finished"} <= set(
         record
     )
+
+
+@pytest.mark.parametrize("part", ["graph", "scores", "losses", "settings"])
+def test_a_damaged_run_file_is_named(small: Graph, part: str, tmp_path: Path) -> None:
+    folder = run_folder(tmp_path / "run", small)
+    path = folder / "run.json"
+    record = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**record, part: 7}), encoding="utf-8")
+    with pytest.raises(OutputError, match="was not written by graphkin fit, or is damaged"):
+        fit_page(folder, small, layout="pca")

@@ -285,7 +285,7 @@ def test_embeddings_follow_their_ids_into_another_order(
     assert run(["embed", "run/model.graphkin", "columns", "--out", "z.npy"]) == 2
     assert "in the model's order (height, width), found width, height" in capsys.readouterr().err
     assert run(["evaluate", "run/embeddings.npy"]) == 2
-    assert "say which graph to score against" in capsys.readouterr().err
+    assert "say which graph this is about" in capsys.readouterr().err
 
 
 def test_one_command_from_csv_to_csv(

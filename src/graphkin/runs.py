@@ -184,7 +184,9 @@ def graph_of_run(embeddings: Path) -> str:
     except (OSError, ValueError, KeyError, TypeError):
         return DEFAULT
     if name not in DATASETS:
-        raise OutputError(f"say which graph to score against: {embeddings} was made from {name!r}, which is no dataset's name.")
+        raise OutputError(
+            f"say which graph this is about: {embeddings.parent} was made from {name!r}, which is no dataset's name."
+        )
     return str(name)
 
 

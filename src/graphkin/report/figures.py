@@ -23,6 +23,8 @@ class Entry:
     colour: int | str
     dash: str = "solid"
     symbol: str = ""
+    hidden: bool = False
+    """until the reader asks for it"""
 
 
 @dataclass(frozen=True)

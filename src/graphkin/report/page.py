@@ -25,6 +25,11 @@ from graphkin.report.tables import result_tables, score_rows, settings_table, sh
 from graphkin.report.weights import applies, diagnose, sentences
 from graphkin.runs import FORMATS, read_embeddings
 
+RECORD = {
+    **dict.fromkeys(("settings", "graph", "scores", "versions", "machine"), dict),
+    **{"method": str, "finished": str, "seed": int, "epochs": int, "losses": list},
+}
+"""what a run file must have for a page"""
 SCRIPTS = ("theme.js", "tables.js", "plots.js", "map.js")
 
 
@@ -145,10 +150,9 @@ def _record(folder: Path) -> dict[str, Any]:
         record = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise OutputError(f"{path} is no readable JSON: {error}.") from error
-    needed = ("method", "settings", "seed", "graph", "scores", "losses", "epochs", "versions", "machine", "finished")
-    absent = [name for name in needed if not isinstance(record, dict) or name not in record]
+    absent = [name for name, kind in RECORD.items() if not isinstance(record, dict) or not isinstance(record.get(name), kind)]
     if absent:
-        raise OutputError(f"{path} was not written by graphkin fit: it has no {', '.join(absent)}.")
+        raise OutputError(f"{path} was not written by graphkin fit, or is damaged: it has no proper {', '.join(absent)}.")
     return dict(record)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ DASHES = ("dot", "dash", "dashdot")
 def ratio_figure(summary: Summary) -> Figure:
     """Mean accuracy and its spread at every measure, a panel for each dataset; what the paper says as open marks."""
     experiment = summary.experiment
-    legend = _row_entries(experiment)
+    far = {row.name for row in experiment.rows if row.ideal or row.baseline in ("raw features", "untrained encoder")}
+    legend = [replace(entry, hidden=entry.name in far) for entry in _row_entries(experiment)]
     positions = _positions(experiment.measures)
     panels = []
     for dataset in experiment.datasets:
@@ -31,6 +33,8 @@ def ratio_figure(summary: Summary) -> Figure:
         axis = {"title": {"text": plain(experiment.axis or "")}, "tickvals": positions, "ticktext": list(experiment.measures)}
         panels.append(panel(dataset, bands + lines, axis, "test accuracy, %"))
     caption = "Mean over seeds; the band is one standard deviation to each side. Open diamonds with bars: the paper."
+    if far:
+        caption += " Rows far above or below are hidden until chosen."
     return Figure(f"points-{experiment.name}", caption, panels, legend)
 
 

@@ -2,7 +2,7 @@
 const plots = { figures: new Map(), drawn: new Set(), onDraw: [] };
 {
   for (const figure of JSON.parse(document.getElementById("figures").textContent)) {
-    plots.figures.set(figure.key, { ...figure, hidden: new Set() });
+    plots.figures.set(figure.key, { ...figure, hidden: new Set([...figure.legend.keys()].filter((number) => figure.legend[number].hidden)) });
   }
   const touch = matchMedia("(pointer: coarse)").matches;
   const probe = document.createElement("canvas").getContext("webgl");
