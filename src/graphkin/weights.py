@@ -407,9 +407,14 @@ def _temperatures(
     wanted: float,
     *,
     own_counts: bool,
-    halvings: int = 24,
+    halvings: int = 9,
+    chords: int = 6,
 ) -> Tensor:
-    """Bisection in log τ, all anchors of a block at once: the effective count grows with τ."""
+    """τ in a bracket of its logarithm, all anchors of a block at once: the effective count grows with τ.
+
+    Halving makes the bracket so short that the entropy is almost a line on it; where a chord then meets the goal is nearly
+    right. An end that a chord does not move counts half the next time, so that both ends come in (the Illinois rule).
+    """
     found = []
     goal = math.log(wanted)
     for rows in similarity.row_blocks():
@@ -421,12 +426,21 @@ def _temperatures(
         scale = (block if own is None else block.masked_fill(own, 0)).amax(dim=1)
         scale = torch.where(scale > 0, scale, torch.ones_like(scale))
         low, high = (scale * 1e-5).log(), (scale * 1e5).log()
-        for _ in range(halvings):
-            middle = (low + high) / 2
-            enough = entropy(block, middle.exp(), own) >= goal
+        below, above = torch.full_like(low, -1), torch.ones_like(high)
+        for turn in range(halvings + chords):
+            middle = (low + high) / 2 if turn < halvings else _crossing(low, high, below, above)
+            surplus = entropy(block, middle.exp(), own) - goal
+            enough = surplus >= 0
+            below = torch.where(enough, below if turn < halvings else below / 2, surplus)
+            above = torch.where(enough, surplus, above if turn < halvings else above / 2)
             low, high = torch.where(enough, low, middle), torch.where(enough, middle, high)
-        found.append(high.exp())
+        found.append(_crossing(low, high, below, above).exp())
     return torch.cat(found)
+
+
+def _crossing(low: Tensor, high: Tensor, below: Tensor, above: Tensor) -> Tensor:
+    """Where the line from (low, below) to (high, above) is zero."""
+    return low + (high - low) * (below / (below - above)).clamp(0, 1)
 
 
 def _at(tau: float | Tensor, rows: Tensor, like: Tensor) -> Tensor:
