@@ -407,13 +407,13 @@ def _temperatures(
     wanted: float,
     *,
     own_counts: bool,
-    halvings: int = 9,
-    chords: int = 6,
+    halvings: int = 6,
+    chords: int = 4,
 ) -> Tensor:
     """τ in a bracket of its logarithm, all anchors of a block at once: the effective count grows with τ.
 
     Halving makes the bracket so short that the entropy is almost a line on it; where a chord then meets the goal is nearly
-    right. An end that a chord does not move counts half the next time, so that both ends come in (the Illinois rule).
+    right. An end that two chords do not move counts half the next time, so that both ends come in (the Illinois rule).
     """
     found = []
     goal = math.log(wanted)
@@ -427,12 +427,13 @@ def _temperatures(
         scale = torch.where(scale > 0, scale, torch.ones_like(scale))
         low, high = (scale * 1e-5).log(), (scale * 1e5).log()
         below, above = torch.full_like(low, -1), torch.ones_like(high)
+        enough = torch.zeros_like(low, dtype=torch.bool)
         for turn in range(halvings + chords):
             middle = (low + high) / 2 if turn < halvings else _crossing(low, high, below, above)
             surplus = entropy(block, middle.exp(), own) - goal
-            enough = surplus >= 0
-            below = torch.where(enough, below if turn < halvings else below / 2, surplus)
-            above = torch.where(enough, surplus, above if turn < halvings else above / 2)
+            before, enough = enough, surplus >= 0
+            kept = torch.where((enough == before) & (turn > halvings), 0.5, 1.0)
+            below, above = torch.where(enough, below * kept, surplus), torch.where(enough, surplus, above * kept)
             low, high = torch.where(enough, low, middle), torch.where(enough, middle, high)
         found.append(_crossing(low, high, below, above).exp())
     return torch.cat(found)
