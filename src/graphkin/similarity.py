@@ -127,8 +127,8 @@ class PageRank(NodeSimilarity):
         walked, result = vectors, self.alpha * vectors
         for k in range(1, self.steps):
             walked = self.adjacency @ walked
-            result = result + self.alpha * (1 - self.alpha) ** k * walked
-        return result + (1 - self.alpha) ** self.steps * (self.adjacency @ walked)
+            result.add_(walked, alpha=self.alpha * (1 - self.alpha) ** k)
+        return result.add_(self.adjacency @ walked, alpha=(1 - self.alpha) ** self.steps)
 
     def unit(self, rows: Tensor) -> Tensor:
         """The unit vectors of ``rows`` as columns: [N, rows]."""
