@@ -17,15 +17,17 @@ import numpy as np
 import pytest
 
 from graphkin.cli import run
+from graphkin.errors import DivergedError
 from graphkin.experiments import Experiment, experiments_named
-from graphkin.experiments.execute import execute
+from graphkin.experiments import execute as execute_module
+from graphkin.experiments.execute import Learned, execute
 from graphkin.experiments.plan import NUMBERS, Job, tasks_of
 from graphkin.experiments.reproduce import open_graphs, reproduce
-from graphkin.experiments.store import Store
+from graphkin.experiments.store import Outcome, Store
 from graphkin.experiments.tables import summarise
 from graphkin.experiments.watch import Lines
 from graphkin.graphs import Graph
-from graphkin.training import fit
+from graphkin.training import Prepared, fit, prepare
 
 DEFINITION = """
 title = "Two methods on a small graph"
@@ -155,6 +157,7 @@ def test_a_run_is_what_fit_gives(graph_file: Path, tmp_path: Path) -> None:
     (name, graph), *_ = graphs.items()
     task, _ = tasks_of(experiment, {name: graph.content})["GRACE+", name, "10 %"]
     (outcome,) = execute(Job(task, (1,), ("GRACE+",)), graph)
+    assert isinstance(outcome, Outcome)
     assert task.method is not None
     fitted = fit(graph, task.method, seed=1, device="cpu")
     assert outcome.losses == tuple(float(f"{loss:.5g}") for loss in fitted.losses)
@@ -276,3 +279,42 @@ def test_the_version_of_the_numbers_is_raised_when_they_change(small: Graph, met
     losses = fit(small, method, seed=0, device="cpu", epochs=5, hidden=8, learning_rate=0.01).losses
     assert NUMBERS == 1
     assert losses[-1] == pytest.approx(LAST_LOSSES[method], rel=1e-3), "raise NUMBERS in experiments/plan.py, and this table"
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_run_that_fails_ends_no_other(
+    graph_file: Path, tmp_path: Path, jobs: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    mine = definition(tmp_path, graph_file)
+    text = mine.read_text(encoding="utf-8")
+    mine.write_text(text.replace("hidden = 8, epochs = 3", "hidden = 8, epochs = 3, tau = 1e-39", 1), encoding="utf-8")
+    assert run(["reproduce", str(mine), "--device", "cpu", "--jobs", str(jobs)]) == 2
+    captured = capsys.readouterr()
+    assert captured.err.count("failed: GRACE on") == 2
+    assert "graphkin: 2 runs failed, the first of them GRACE on" in captured.err
+    assert "the loss became" in captured.err
+    assert finished_runs(tmp_path / "results.sqlite") == 6
+
+
+def test_of_a_group_only_the_failing_seed_is_left_out(graph_file: Path, tmp_path: Path) -> None:
+    (experiment,) = experiments_named([str(definition(tmp_path, graph_file))])
+    graphs, _ = open_graphs([experiment], None)
+    (name, graph), *_ = graphs.items()
+    task, _ = tasks_of(experiment, {name: graph.content})["GRACE", name, "10 %"]
+    assert task.method is not None
+    prepared = prepare(graph, task.method, device="cpu")
+
+    class Fragile(Prepared):
+        def train(self, seeds: Any, *given: Any, **options: Any) -> Any:
+            if 1 in seeds:
+                raise DivergedError("the loss became nan")
+            return super().train(seeds, *given, **options)
+
+    fragile = Fragile(**vars(prepared))
+    found = list(execute_module._trained(fragile, Job(task, (0, 1, 2), ("GRACE",)), graph, "none", None))
+    assert [(type(one).__name__, one.seed if isinstance(one, Learned) else one.job.seeds) for one in found] == [
+        ("Learned", 0),
+        ("Failure", (1,)),
+        ("Learned", 2),
+    ]

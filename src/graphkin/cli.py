@@ -297,17 +297,21 @@ def reproduce_command(
         with _finished_runs_kept(store), watch(quiet=quiet) as watching:
             limit = None if minutes is None else 60 * minutes
             how: dict[str, Any] = {"epochs": epochs, "device": device, "jobs": jobs, "seconds": limit}
-            reproduce(chosen, results, graphs, watching, checkpoint_every=checkpoint_every, **how)
+            failures = reproduce(chosen, results, graphs, watching, checkpoint_every=checkpoint_every, **how)
         summaries = [summarise(experiment, results, epochs) for experiment in chosen]
     if as_json:
-        print_json({"store": str(store), "missing": missing, "experiments": [summary.as_dict() for summary in summaries]})
-        return
-    for summary in summaries:
-        for table in summary_tables(summary):
-            console.print(table)
-    for name, reason in missing.items():
-        console.print(f"{name} was left out: {reason}", soft_wrap=True)
-    console.print(f"finished runs are in {store}; graphkin report {store} makes a page of them", soft_wrap=True)
+        told = {"store": str(store), "missing": missing, "failed": {f.job.title: f.reason for f in failures}}
+        print_json({**told, "experiments": [summary.as_dict() for summary in summaries]})
+    else:
+        for summary in summaries:
+            for table in summary_tables(summary):
+                console.print(table)
+        for name, reason in missing.items():
+            console.print(f"{name} was left out: {reason}", soft_wrap=True)
+        console.print(f"finished runs are in {store}; graphkin report {store} makes a page of them", soft_wrap=True)
+    if failures:
+        first = failures[0]
+        raise SettingError(f"{len(failures)} runs failed, the first of them {first.job.title}: {first.reason}")
 
 
 @app.command("report")

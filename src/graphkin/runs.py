@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import os
 import platform
+import subprocess
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -132,6 +135,25 @@ def environment() -> dict[str, Any]:
             "gpu": torch.cuda.get_device_name() if torch.cuda.is_available() else None,
         },
     }
+
+
+@functools.cache
+def commit() -> str | None:
+    """$GRAPHKIN_COMMIT, or what git says of graphkin's own source, where that is a checkout."""
+    named = os.environ.get("GRAPHKIN_COMMIT")
+    if named:
+        return named
+    here = Path(__file__)
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(here.parent), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    try:
+        git("ls-files", "--error-unmatch", here.name)
+        return git("describe", "--always", "--dirty")
+    except (OSError, subprocess.CalledProcessError):
+        return None
 
 
 def write_embeddings(path: Path, embeddings: Tensor, ids: np.ndarray | None = None) -> None:

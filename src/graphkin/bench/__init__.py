@@ -7,14 +7,12 @@ gets no time.
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from graphkin.errors import OutputError
-from graphkin.runs import environment, write_json
+from graphkin.runs import commit, environment, write_json
 
 
 @dataclass(frozen=True)
@@ -31,18 +29,6 @@ class Row:
     peak_bytes: int | None = None
     """memory at its highest, inputs included"""
     failure: str | None = None
-
-
-def commit() -> str | None:
-    """$GRAPHKIN_COMMIT, or what git says of the folder we are in."""
-    named = os.environ.get("GRAPHKIN_COMMIT")
-    if named:
-        return named
-    try:
-        found = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return found.stdout.strip()
 
 
 class Results:

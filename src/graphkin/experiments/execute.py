@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from graphkin.bench import commit
+from graphkin.errors import InputError
 from graphkin.evaluation import evaluate, propagated_features, raw_features, untrained
 from graphkin.experiments import MEASURES
 from graphkin.experiments.plan import Job, Task
@@ -22,7 +22,7 @@ from graphkin.fitted import Fitted
 from graphkin.graphs import Graph
 from graphkin.methods import Method
 from graphkin.progress import Style
-from graphkin.runs import environment
+from graphkin.runs import commit, environment
 from graphkin.splits import few_labels
 from graphkin.training import Prepared, prepare
 
@@ -54,11 +54,33 @@ class Keep:
         return self.folder / f"{task.key}-{seed}"
 
 
-def execute(job: Job, graph: Graph, device: str = "cpu", progress: Style = "none", keep: Keep | None = None) -> list[Outcome]:
-    return [outcome(learned, learned.score()) for learned in learn(job, graph, device, progress, keep)]
+@dataclass(frozen=True)
+class Failure:
+    """Seeds of a job that cannot be done, and why."""
+
+    job: Job
+    reason: str
 
 
-def learn(job: Job, graph: Graph, device: str = "cpu", progress: Style = "none", keep: Keep | None = None) -> Iterator[Learned]:
+def execute(
+    job: Job, graph: Graph, device: str = "cpu", progress: Style = "none", keep: Keep | None = None
+) -> list[Outcome | Failure]:
+    return [
+        learned if isinstance(learned, Failure) else scored_outcome(job, learned, learned.score)
+        for learned in learn(job, graph, device, progress, keep)
+    ]
+
+
+def scored_outcome(job: Job, learned: Learned, score: Callable[[], Scores]) -> Outcome | Failure:
+    try:
+        return outcome(learned, score())
+    except InputError as error:
+        return Failure(replace(job, seeds=(learned.seed,)), str(error))
+
+
+def learn(
+    job: Job, graph: Graph, device: str = "cpu", progress: Style = "none", keep: Keep | None = None
+) -> Iterator[Learned | Failure]:
     """Train the seeds of a job; what is left is to score them, which another process can do."""
     task = job.task
     if task.baseline is not None:
@@ -67,27 +89,45 @@ def learn(job: Job, graph: Graph, device: str = "cpu", progress: Style = "none",
             yield Learned(task, seed, functools.partial(score, task, rows, _for_scoring(graph), seed))
         return
     assert task.method is not None
-    prepared = prepared_once(task.content, graph, task.method, device)
+    try:
+        prepared = prepared_once(task.content, graph, task.method, device)
+    except InputError as error:
+        yield Failure(job, str(error))
+        return
     for group in prepared.groups(job.seeds):
-        graphs = [_with_labels(task, prepared.graph, seed) for seed in group]
-        checkpoints = []
-        if keep is not None:
-            keep.folder.mkdir(parents=True, exist_ok=True)
-            checkpoints = [
-                prepared.checkpoint(keep.path(task, seed), keep.every, seed, graph)
-                for seed, graph in zip(group, graphs, strict=True)
-            ]
-        trained = prepared.train(group, progress, graphs=graphs, checkpoints=checkpoints)
-        if trained.stop_wanted:
-            raise KeyboardInterrupt
-        for fitted in trained.fitted:
-            values: Any
-            if task.method.needs_labels:
-                test, val = own_accuracies(fitted, _with_labels(task, graph, fitted.seed))
-                values = functools.partial(_known, _measure(task), test, val)
-            else:
-                values = functools.partial(score, task, _rows(fitted.embed(graph)), _for_scoring(graph), fitted.seed)
-            yield Learned(task, fitted.seed, values, _thinned(fitted.losses), fitted.seconds["train"], fitted.kernel)
+        yield from _trained(prepared, replace(job, seeds=tuple(group)), graph, progress, keep)
+
+
+def _trained(prepared: Prepared, job: Job, graph: Graph, progress: Style, keep: Keep | None) -> Iterator[Learned | Failure]:
+    """Seeds that are trained side by side fail together; then each is tried alone."""
+    task = job.task
+    graphs = [_with_labels(task, prepared.graph, seed) for seed in job.seeds]
+    checkpoints = []
+    if keep is not None:
+        keep.folder.mkdir(parents=True, exist_ok=True)
+        checkpoints = [
+            prepared.checkpoint(keep.path(task, seed), keep.every, seed, its_graph)
+            for seed, its_graph in zip(job.seeds, graphs, strict=True)
+        ]
+    try:
+        trained = prepared.train(job.seeds, progress, graphs=graphs, checkpoints=checkpoints)
+    except InputError as error:
+        if len(job.seeds) == 1:
+            yield Failure(job, str(error))
+        else:
+            for seed in job.seeds:
+                yield from _trained(prepared, replace(job, seeds=(seed,)), graph, progress, keep)
+        return
+    if trained.stop_wanted:
+        raise KeyboardInterrupt
+    for fitted in trained.fitted:
+        values: Callable[[], Scores]
+        if fitted.method.needs_labels:
+            test, val = own_accuracies(fitted, _with_labels(task, graph, fitted.seed))
+            values = functools.partial(_known, _measure(task), test, val)
+        else:
+            values = functools.partial(score, task, _rows(fitted.embed(graph)), _for_scoring(graph), fitted.seed)
+        yield Learned(task, fitted.seed, values, _thinned(fitted.losses), fitted.seconds["train"], fitted.kernel)
 
 
 def score(task: Task, rows: Any, graph: Graph, seed: int) -> Scores:
@@ -128,12 +168,11 @@ def outcome(learned: Learned, scores: Scores) -> Outcome:
         round(learned.seconds, 3),
         learned.kernel,
         datetime.now(UTC).isoformat(timespec="seconds"),
-        json.dumps({**where, "commit": _commit()}),
+        json.dumps({**where, "commit": commit()}),
     )
 
 
 _last_prepared: dict[tuple[str, Method, str], Prepared] = {}
-_commit = functools.cache(commit)
 
 
 def prepared_once(content: str, graph: Graph, method: Method, device: str) -> Prepared:

@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from graphkin.experiments import Experiment
 from graphkin.graphs import Graph
@@ -70,8 +71,12 @@ class Job:
 
     @property
     def title(self) -> str:
-        shown = f"{self.task.per_class} labels, " if self.task.per_class is not None else ""
-        return f"{self.labels[0]} on {self.task.graph}, {shown}seed {', '.join(map(str, self.seeds))}"
+        return f"{self.row}, seed {', '.join(map(str, self.seeds))}"
+
+    @property
+    def row(self) -> str:
+        labels = f", {self.task.per_class} labels" if self.task.per_class is not None else ""
+        return f"{self.labels[0]} on {Path(self.task.graph).name}{labels}"
 
 
 def tasks_of(

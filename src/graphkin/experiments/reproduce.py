@@ -16,7 +16,7 @@ import torch
 
 from graphkin.errors import InputError
 from graphkin.experiments import Experiment
-from graphkin.experiments.execute import Keep, Learned, execute, learn, outcome
+from graphkin.experiments.execute import Failure, Keep, Learned, execute, learn, scored_outcome
 from graphkin.experiments.plan import IN_A_ROW, Job, jobs_of
 from graphkin.experiments.store import Outcome, Store
 from graphkin.graphs import Graph
@@ -33,6 +33,7 @@ class Watch(Protocol):
     def plan(self, jobs: list[Job], finished: int) -> None: ...
     def epochs(self, job: Job) -> Style: ...
     def done(self, job: Job, outcome: Outcome) -> None: ...
+    def failed(self, failure: Failure) -> None: ...
 
 
 def open_graphs(
@@ -62,12 +63,14 @@ def reproduce(
     jobs: int | None = None,
     seconds: float | None = None,
     checkpoint_every: int | None = None,
-) -> None:
+) -> list[Failure]:
     """Do all runs that are neither finished nor being done by another process, until they are all finished.
 
     On a CPU, ``jobs`` processes of joblib's current backend train and score (default 1). On a GPU this process trains, and
     ``jobs`` others score what it trained (default: a process for each core but two). After ``seconds`` no run is started.
     With ``checkpoint_every``, a run that is killed goes on from its last checkpoint, in a folder beside the store.
+
+    A run that cannot be done, because its loss diverges or its split is impossible, ends no other: it is returned.
     """
     where = device_named(device)
 
@@ -82,17 +85,24 @@ def reproduce(
     watch.plan(todo, sum(len(job.seeds) for job in everything) - sum(len(job.seeds) for job in todo))
     run = _on_gpu if where.type == "cuda" else _on_cpu
     keep = None if checkpoint_every is None else Keep(store.path.with_suffix(".checkpoints"), checkpoint_every)
+    failures: list[Failure] = []
     with store.claims_renewed():
         while todo and (end is None or time.monotonic() < end):
-            before = len(store.finished())
+            before = len(store.finished()) + len(failures)
             for job, found in run(_claimed(todo, store, end), graphs, str(where), jobs, watch, keep):
+                if isinstance(found, Failure):
+                    failures.append(found)
+                    watch.failed(found)
+                    continue
                 store.add(found, job.task.description)
                 if keep is not None:
                     keep.path(job.task, found.seed).unlink(missing_ok=True)
                 watch.done(job, found)
-            todo = jobs_of(experiments, graphs, store.finished(), together, epochs=epochs)
-            if todo and len(store.finished()) == before:
+            settled = store.finished() | {(failure.job.task.key, seed) for failure in failures for seed in failure.job.seeds}
+            todo = jobs_of(experiments, graphs, settled, together, epochs=epochs)
+            if todo and len(store.finished()) + len(failures) == before:
                 time.sleep(WAIT_SECONDS)  # others are at the rest
+    return failures
 
 
 def _claimed(todo: list[Job], store: Store, end: float | None) -> Iterator[Job]:
@@ -106,39 +116,42 @@ def _claimed(todo: list[Job], store: Store, end: float | None) -> Iterator[Job]:
 
 def _on_cpu(
     claimed: Iterator[Job], graphs: dict[str, Graph], device: str, jobs: int | None, watch: Watch, keep: Keep | None
-) -> Iterator[tuple[Job, Outcome]]:
+) -> Iterator[tuple[Job, Outcome | Failure]]:
     workers = jobs or 1
     parallel = joblib.Parallel(n_jobs=workers, return_as="generator_unordered", pre_dispatch=workers, batch_size=1)
     calls = (
         joblib.delayed(_one)(job, graphs[job.task.graph], device, watch.epochs(job) if workers == 1 else "none", keep)
         for job in claimed
     )
-    for job, outcomes in parallel(calls):
-        for found in outcomes:
+    for job, results in parallel(calls):
+        for found in results:
             yield job, found
 
 
-def _one(job: Job, graph: Graph, device: str, progress: Style, keep: Keep | None) -> tuple[Job, list[Outcome]]:
+def _one(job: Job, graph: Graph, device: str, progress: Style, keep: Keep | None) -> tuple[Job, list[Outcome | Failure]]:
     return job, execute(job, graph, device, progress, keep)
 
 
 def _on_gpu(
     claimed: Iterator[Job], graphs: dict[str, Graph], device: str, jobs: int | None, watch: Watch, keep: Keep | None
-) -> Iterator[tuple[Job, Outcome]]:
+) -> Iterator[tuple[Job, Outcome | Failure]]:
     """Training keeps the GPU busy while other processes score, a few runs behind."""
     workers = jobs or max((os.cpu_count() or 1) - 2, 1)
     waiting: dict[Future[Any], tuple[Job, Learned]] = {}
 
-    def scored(most: int) -> Iterator[tuple[Job, Outcome]]:
+    def scored(most: int) -> Iterator[tuple[Job, Outcome | Failure]]:
         """What is ready; and, with more than ``most`` runs waiting, what comes next."""
         while any(future.done() for future in waiting) or len(waiting) > most:
             for future in wait(waiting, return_when=FIRST_COMPLETED).done:
                 job, learned = waiting.pop(future)
-                yield job, outcome(learned, future.result())
+                yield job, scored_outcome(job, learned, future.result)
 
     with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_one_thread) as scorers:
         for job in claimed:
             for learned in learn(job, graphs[job.task.graph], device, watch.epochs(job), keep):
+                if isinstance(learned, Failure):
+                    yield job, learned
+                    continue
                 waiting[scorers.submit(learned.score)] = job, learned
                 yield from scored(4 * workers)
         yield from scored(0)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from graphkin.experiments.execute import Failure
 from graphkin.experiments.plan import Job
 from graphkin.experiments.store import Outcome
 from graphkin.progress import Style
@@ -47,9 +48,12 @@ class Lines:
         self.done_cost += self.costs.get((outcome.task, outcome.seed), 0.0)
         measure, accuracy = list(outcome.test.items())[-1]
         self.say(
-            f"{self.finished}/{self.count} {job.labels[0]} on {job.task.graph}, seed {outcome.seed}: "
+            f"{self.finished}/{self.count} {job.row}, seed {outcome.seed}: "
             f"{accuracy:.2f} % ({measure}), {outcome.seconds:.1f} s, {self.left} left"
         )
+
+    def failed(self, failure: Failure) -> None:
+        self.say(f"failed: {failure.job.title}: {failure.reason}")
 
     @property
     def left(self) -> str:
