@@ -25,6 +25,7 @@ from graphkin.display import bench_line, dataset_table, experiment_table, print_
 from graphkin.errors import InputError, OutputError, SettingError, check_choice, check_range, check_whole
 from graphkin.evaluation import PROTOCOLS, Scores, evaluate
 from graphkin.evaluation import baselines as baseline_rows
+from graphkin.experiments import NAMES as EXPERIMENTS
 from graphkin.experiments import experiments_named
 from graphkin.experiments.reproduce import open_graphs, reproduce
 from graphkin.experiments.store import Store
@@ -308,7 +309,11 @@ def reproduce_command(
                 console.print(table)
         for name, reason in missing.items():
             console.print(f"{name} was left out: {reason}", soft_wrap=True)
-        console.print(f"finished runs are in {store}; graphkin report {store} makes a page of them", soft_wrap=True)
+        options = [f" --experiment {name}" for name in names or () if name not in (*EXPERIMENTS, "all")]
+        options += [f" --{name} {value}" for name, value in (("seeds", seeds), ("epochs", epochs)) if value is not None]
+        console.print(
+            f"finished runs are in {store}; graphkin report {store}{''.join(options)} makes a page of them", soft_wrap=True
+        )
     if failures:
         first = failures[0]
         raise SettingError(f"{len(failures)} runs failed, the first of them {first.job.title}: {first.reason}")
