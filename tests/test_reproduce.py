@@ -218,7 +218,7 @@ def test_runs_on_a_cluster_through_joblib(graph_file: Path, tmp_path: Path) -> N
     [
         ([], "say what to reproduce"),
         (["gca", "--datasets", "moon"], "unknown dataset 'moon'"),
-        (["gca", "--seeds", "0"], "seeds must be a whole number >= 1, found 0"),
+        (["gca", "--seeds", "0"], "seeds must be a whole number >= 1 and <= 1000000, found 0"),
         (["gca", "--epochs", "0"], "epochs must be a whole number >= 1"),
         (["gca", "--jobs", "0"], "jobs must be a whole number >= 1"),
         (["gca", "--minutes", "-1"], "minutes must be a number > 0"),

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -117,7 +118,14 @@ def test_merging_adds_what_is_missing(store: Store, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content"), [("a.sqlite", b"no database, but long enough to be one" * 9), ("a.json", b"{}"), ("a.json", b"[")]
+    ("name", "content"),
+    [
+        ("a.sqlite", b"no database, but long enough to be one" * 9),
+        ("a.json", b"{}"),
+        ("a.json", b"["),
+        ("a.json", b"[1]"),
+        ("a.json", b"[" * 10**5),
+    ],
 )
 def test_a_file_that_is_no_store_is_named(name: str, content: bytes, tmp_path: Path) -> None:
     path = tmp_path / name
@@ -145,3 +153,26 @@ def _process_that_ended() -> int:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     return ended.pid
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE runs SET test = '{'",
+        "UPDATE runs SET test = '[1]'",
+        'UPDATE runs SET test = \'{"10 %": "80"}\'',
+        "UPDATE runs SET losses = '[[1]]'",
+        "UPDATE runs SET seconds = 'long'",
+        "UPDATE tasks SET description = '{}'",
+        "DELETE FROM tasks",
+        "DELETE FROM environments",
+        "UPDATE environments SET description = '7'",
+        "DROP TABLE runs; CREATE TABLE runs (a TEXT)",
+    ],
+)
+def test_a_damaged_store_is_refused(store: Store, damage: str) -> None:
+    store.add(RUN, DESCRIPTION)
+    with closing(sqlite3.connect(store.path)) as database:
+        database.executescript(damage)
+    with pytest.raises(OutputError, match="is no file of graphkin's results, or is damaged"):
+        Store(store.path)

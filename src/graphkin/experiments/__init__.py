@@ -25,6 +25,7 @@ MEASURES = {
     "few-labels": None,
 }
 """what a run by a protocol measures; few-labels: any number of labels of a class"""
+MOST_SEEDS = 10**6
 BASELINES = ("raw features", "propagated features", "untrained encoder")
 
 
@@ -44,6 +45,14 @@ class Row:
     """its name in ``published``; its own by default"""
 
     def __post_init__(self) -> None:
+        for name in ("name", "method", "baseline", "published_as"):
+            check_text(name, getattr(self, name), optional=name != "name")
+        _check(isinstance(self.ideal, bool), "ideal", "true or false", self.ideal)
+        _check(isinstance(self.settings, Mapping), "settings", "a table", self.settings)
+        _check(_is_table_of(self.on, Mapping), "on", "a table for each dataset", self.on)
+        for count in self.seeds.values() if isinstance(self.seeds, Mapping) else (self.seeds,):
+            if count is not None:
+                check_whole("seeds", count, at_least=1, at_most=MOST_SEEDS)
         if self.baseline is not None:
             check_choice("baseline", self.baseline, BASELINES)
         if self.method is None and self.baseline in (None, "untrained encoder"):
@@ -83,8 +92,16 @@ class Experiment:
     """mean and standard deviation by measure, row and dataset"""
 
     def __post_init__(self) -> None:
+        for name in ("title", "source", "protocol", "base", "axis"):
+            check_text(name, getattr(self, name), optional=name in ("base", "axis"))
+        for name in ("datasets", "measures"):
+            listed = getattr(self, name)
+            _check(bool(listed) and all(isinstance(one, str) for one in listed), name, "a list of texts, not empty", listed)
         check_choice("protocol", self.protocol, MEASURES)
-        check_whole("seeds", self.seeds, at_least=1)
+        check_whole("seeds", self.seeds, at_least=1, at_most=MOST_SEEDS)
+        check_whole("first_seed", self.first_seed, at_least=0)
+        check_whole("published_seeds", self.published_seeds, at_least=0)
+        self._check_published()
         allowed = MEASURES[self.protocol]
         for measure in self.measures:
             if allowed is not None:
@@ -96,6 +113,15 @@ class Experiment:
             raise SettingError(f"{self.name} needs rows with different names, found {names}.")
         if self.base is not None:
             check_choice("base", self.base, names)
+
+    def _check_published(self) -> None:
+        shape = "tables of measures, rows and datasets that end in [mean, deviation]"
+        _check(_is_table_of(self.published, Mapping), "published", shape, self.published)
+        for rows in self.published.values():
+            _check(_is_table_of(rows, Mapping), "published", shape, rows)
+            for value in (value for values in rows.values() for value in values.values()):
+                numbers = isinstance(value, list | tuple) and len(value) == 2
+                _check(numbers and all(isinstance(n, int | float) and n >= 0 for n in value), "published", shape, value)
 
     def seeds_of(self, row: Row, dataset: str) -> range:
         wanted = row.seeds.get(dataset) if isinstance(row.seeds, Mapping) else row.seeds
@@ -121,7 +147,7 @@ class Experiment:
         base = self.base if any(row.name == self.base for row in left) else None
         if seeds is None:
             return replace(self, datasets=kept, rows=left, base=base)
-        check_whole("seeds", seeds, at_least=1)
+        check_whole("seeds", seeds, at_least=1, at_most=MOST_SEEDS)
         left = tuple(replace(row, seeds=1 if row.seeds == 1 else None) for row in left)
         return replace(self, datasets=kept, rows=left, base=base, seeds=seeds, published_seeds=self.in_paper)
 
@@ -162,22 +188,42 @@ def parse(name: str, text: str) -> Experiment:
     """An experiment from TOML. A row with ``grid`` stands for one row for each combination of its values."""
     try:
         given = tomllib.loads(text)
-        rows = tuple(Row(**entry) for row in given.pop("rows", []) for entry in _combinations(row))
-        given |= {key: tuple(given.get(key, ())) for key in ("datasets", "measures")}
+        listed = given.pop("rows", [])
+        _check(isinstance(listed, list) and all(isinstance(row, dict) for row in listed), "rows", "written as [[rows]]", listed)
+        rows = tuple(Row(**entry) for row in listed for entry in _combinations(row))
+        for key in ("datasets", "measures"):
+            _check(isinstance(given.get(key), list), key, "a list of texts, not empty", given.get(key))
+            given[key] = tuple(given[key])
         experiment = Experiment(name=name, rows=rows, **{"source": "", **given})
         for row, dataset in itertools.product(experiment.rows, experiment.datasets):
             row.chosen(dataset)
-    except (tomllib.TOMLDecodeError, TypeError, AttributeError) as error:
+    except (tomllib.TOMLDecodeError, TypeError, RecursionError) as error:
         raise SettingError(f"experiment {name} cannot be read: {error}.") from error
     except InputError as error:
         raise SettingError(f"experiment {name}: {error}") from error
     return experiment
 
 
+def check_text(name: str, value: object, *, optional: bool = False) -> None:
+    _check(isinstance(value, str) or (optional and value is None), name, "a text", value)
+
+
+def _check(holds: bool, name: str, wanted: str, found: object) -> None:
+    if not holds:
+        shown = repr(found)
+        raise SettingError(f"{name} must be {wanted}, found {shown if len(shown) <= 60 else shown[:57] + '...'}.")
+
+
+def _is_table_of(value: object, kind: type) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(entry, kind) for entry in value.values())
+
+
 def _combinations(row: dict[str, Any]) -> list[dict[str, Any]]:
     grid = row.pop("grid", None)
     if grid is None:
         return [row]
+    _check(_is_table_of(grid, list) and all(grid.values()), "grid", "a table of lists, none empty", grid)
+    check_text("name", row.get("name"))
     found = []
     for values in itertools.product(*grid.values()):
         point = dict(zip(grid, values, strict=True))

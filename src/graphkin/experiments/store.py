@@ -74,8 +74,9 @@ class Store:
                 self._database = _connect(str(path))
                 self._database.executescript(SCHEMA)
                 self._check_version()
-        except (sqlite3.DatabaseError, ValueError, KeyError, TypeError) as error:
-            raise OutputError(f"{path} is no file of graphkin's results: {error}.") from error
+            self._check_contents()
+        except (sqlite3.DatabaseError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise OutputError(f"{path} is no file of graphkin's results, or is damaged: {error}.") from error
 
     def close(self) -> None:
         self._database.close()
@@ -252,6 +253,20 @@ class Store:
             found = database.execute("SELECT value FROM about WHERE name = ?", (FORMAT,)).fetchone()
         if found != (str(FORMAT_VERSION),):
             raise ValueError(f"its format is {found}, this graphkin reads {FORMAT_VERSION}")
+
+    def _check_contents(self) -> None:
+        """Read everything once, so that what others wrote into it is refused here and nowhere later."""
+        tasks = self.tasks()
+        for key, task in tasks.items():
+            if not {"graph", "content", "protocol", "baseline", "method"} <= set(task):
+                raise ValueError(f"task {key} is not described")
+        for outcome in self.outcomes():
+            numbers = [*outcome.test.values(), *outcome.val.values(), *outcome.losses, outcome.seconds]
+            known = outcome.task in tasks and isinstance(json.loads(outcome.environment), dict)
+            if not known or not all(isinstance(number, int | float) for number in numbers):
+                raise ValueError(f"the run of task {outcome.task} with seed {outcome.seed} is not one")
+        if len(self.outcomes()) != len(self.finished()):
+            raise ValueError("a run's machine is missing")
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:

@@ -139,8 +139,12 @@ def summarise(experiment: Experiment, store: Store, epochs: int | None = None) -
     cells = {}
     for (row_name, dataset, measure), (task, seeds) in tasks_of(experiment, store.contents(), epochs).items():
         row = next(row for row in experiment.rows if row.name == row_name)
-        found = [outcome for outcome in by_task.get(task.key, []) if outcome.seed in seeds]
-        curves = [outcome.losses for outcome in found if outcome.losses]
+        found = [
+            outcome
+            for outcome in by_task.get(task.key, [])
+            if outcome.seed in seeds and measure in outcome.test.keys() & outcome.val
+        ]
+        curves = [outcome.losses for outcome in found if len(outcome.losses) == len(found[0].losses) > 0]
         cells[row_name, dataset, measure] = Cell(
             test={outcome.seed: outcome.test[measure] for outcome in found},
             val={outcome.seed: outcome.val[measure] for outcome in found},
