@@ -312,7 +312,7 @@ def test_refused_folders(small: Graph, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"the graph must be the run's, with 40 nodes, found 'graph' with 30\.$"):
         fit_page(folder, other)
     np.save(folder / "embeddings.npy", np.full((40, 8), np.nan))
-    with pytest.raises(InputError, match="must be finite numbers, found NaN or infinity"):
+    with pytest.raises(InputError, match="embeddings must be finite numbers"):
         fit_page(folder, small)
     (folder / "embeddings.npy").unlink()
     with pytest.raises(
@@ -496,11 +496,30 @@ def test_run_record_has_what_the_page_needs(small: Graph) -> None:
     )
 
 
-@pytest.mark.parametrize("part", ["graph", "scores", "losses", "settings"])
-def test_a_damaged_run_file_is_named(small: Graph, part: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("part", "damage"),
+    [
+        ("graph", 7),
+        ("graph", {}),
+        ("scores", 7),
+        ("scores", {"accuracy": [1]}),
+        ("losses", 7),
+        ("losses", ["a"]),
+        ("settings", 7),
+    ],
+)
+def test_a_damaged_run_file_is_named(small: Graph, part: str, damage: object, tmp_path: Path) -> None:
     folder = run_folder(tmp_path / "run", small)
     path = folder / "run.json"
     record = json.loads(path.read_text(encoding="utf-8"))
-    path.write_text(json.dumps({**record, part: 7}), encoding="utf-8")
+    path.write_text(json.dumps({**record, part: damage}), encoding="utf-8")
     with pytest.raises(OutputError, match="was not written by graphkin fit, or is damaged"):
+        fit_page(folder, small, layout="pca")
+
+
+@pytest.mark.parametrize("rows", [np.zeros(40), np.full((40, 3), np.nan), np.zeros((40, 2, 2)), np.full((40, 2), "a")])
+def test_embeddings_that_are_none_are_refused(small: Graph, rows: np.ndarray, tmp_path: Path) -> None:
+    folder = run_folder(tmp_path / "run", small)
+    np.save(folder / "embeddings.npy", rows)
+    with pytest.raises(InputError, match="embeddings must"):
         fit_page(folder, small, layout="pca")

@@ -96,7 +96,7 @@ def evaluate(
     repeats = splits if isinstance(splits, int) else len(splits)
     check_whole("splits", repeats, at_least=1)
     check_whole("seed", seed, at_least=0)
-    rows = _checked_rows(embeddings, graph.num_nodes)
+    rows = checked_rows(embeddings, graph.num_nodes)
     labels = _checked_labels(graph)
     known = (labels >= 0).nonzero()[0]
     seeds = range(seed, seed + repeats)
@@ -206,7 +206,7 @@ def _search(rows: Rows, labels: np.ndarray, block: int = 2048) -> dict[str, tupl
     return {f"sim@{k}": (100 * float(same[:, :k].mean()),) for k in NEIGHBOURS}
 
 
-def _checked_rows(embeddings: Tensor | Rows, nodes: int) -> Rows:
+def checked_rows(embeddings: Tensor | Rows, nodes: int) -> Rows:
     rows: Any = embeddings.detach().cpu().numpy() if isinstance(embeddings, Tensor) else embeddings
     rows = rows.tocsr() if scipy.sparse.issparse(rows) else np.asarray(rows)
     if rows.ndim != 2 or rows.shape[0] != nodes or rows.shape[1] == 0:

@@ -13,6 +13,7 @@ from typing import Any
 import jinja2
 
 from graphkin.errors import InputError, OutputError
+from graphkin.evaluation import checked_rows
 from graphkin.experiments.tables import Summary
 from graphkin.fitted import load
 from graphkin.graphs import Graph
@@ -79,10 +80,11 @@ def fit_page(
     record = _record(folder)
     fitted = load(folder / "model.graphkin")
     embeddings = read_embeddings(_embeddings_file(folder), graph.ids)
-    if len(embeddings) != graph.num_nodes:
+    if embeddings.ndim == 2 and len(embeddings) != graph.num_nodes:
         raise InputError(
             f"the graph must be the run's, with {len(embeddings):,} nodes, found {graph.name!r} with {graph.num_nodes:,}."
         )
+    embeddings = checked_rows(embeddings, graph.num_nodes)
     plotly_js()
     found = node_map(embeddings, graph, layout, say)
     figures = {"map": map_figure(found), "loss": fit_loss_figure(record["losses"])}
@@ -150,9 +152,17 @@ def _record(folder: Path) -> dict[str, Any]:
         record = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise OutputError(f"{path} is no readable JSON: {error}.") from error
+    try:
+        if "not_scored" not in record["scores"]:
+            score_rows(record["scores"])
+        fit_loss_figure(record["losses"])
+        whole = {"name", "nodes", "edges", "features"} <= set(record["graph"])
+    except (KeyError, TypeError, ValueError, AttributeError):
+        whole = False
     absent = [name for name, kind in RECORD.items() if not isinstance(record, dict) or not isinstance(record.get(name), kind)]
-    if absent:
-        raise OutputError(f"{path} was not written by graphkin fit, or is damaged: it has no proper {', '.join(absent)}.")
+    if absent or not whole:
+        parts = ", ".join(absent) or "graph, scores or losses"
+        raise OutputError(f"{path} was not written by graphkin fit, or is damaged: it has no proper {parts}.")
     return dict(record)
 
 
