@@ -176,3 +176,13 @@ def test_a_damaged_store_is_refused(store: Store, damage: str) -> None:
         database.executescript(damage)
     with pytest.raises(OutputError, match="is no file of graphkin's results, or is damaged"):
         Store(store.path)
+
+
+def test_a_store_that_cannot_be_written_is_named(store: Store) -> None:
+    with closing(sqlite3.connect(store.path)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        store._database.execute("PRAGMA busy_timeout = 10")
+        with pytest.raises(OutputError, match=r"results\.sqlite cannot be written: database is locked"):
+            store.add(RUN, DESCRIPTION)
+    store.add(RUN, DESCRIPTION)
+    assert store.outcomes() == [RUN]

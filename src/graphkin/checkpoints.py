@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from graphkin.errors import OutputError, check_whole
-from graphkin.files import write_whole
+from graphkin.files import write_tensors
 
 FORMAT = "graphkin-checkpoint-1"
 
@@ -35,7 +34,7 @@ class Checkpoint:
     def write(self, epoch: int, state: dict[str, Tensor]) -> None:
         tensors = {name: value.detach().cpu().contiguous() for name, value in state.items()}
         metadata = {"format": FORMAT, "epoch": str(epoch), "identity": json.dumps(self.identity, sort_keys=True)}
-        write_whole(self.path, lambda file: save_file(tensors, file, metadata))
+        write_tensors(self.path, tensors, metadata)
 
     def read(self) -> tuple[int, dict[str, Tensor]] | None:
         """Epoch and state; None if nothing was written yet. A checkpoint of another run is refused, not replaced."""

@@ -6,6 +6,10 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from safetensors import SafetensorError
+from safetensors.torch import save_file
+from torch import Tensor
+
 from graphkin.errors import OutputError
 
 
@@ -20,10 +24,22 @@ def write_whole(path: str | Path, write: Callable[[Path], object]) -> None:
         temporary.chmod(0o644)
         temporary.replace(path)
     except OSError as error:
-        raise OutputError(f"{path} cannot be written: {error.strerror}.") from error
+        raise OutputError(f"{path} cannot be written: {error.strerror or error}.") from error
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
+
+
+def write_tensors(path: str | Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
+    """A safetensors file."""
+
+    def write(file: Path) -> None:
+        try:
+            save_file(tensors, file, metadata)
+        except SafetensorError as error:
+            raise OSError(str(error)) from error
+
+    write_whole(path, write)
 
 
 def check_writable(folder: Path) -> None:

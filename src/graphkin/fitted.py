@@ -10,14 +10,13 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from graphkin.arrays import Features, row_scaled, smallest_entry
 from graphkin.encoders import Projector, linear
 from graphkin.errors import GraphError, InputError, ModelFileError
-from graphkin.files import write_whole
+from graphkin.files import write_tensors
 from graphkin.graphs import Graph, as_graph
 from graphkin.methods import Method, from_json, to_json
 from graphkin.randomness import generator
@@ -77,7 +76,7 @@ class Fitted:
             "kernel": self.kernel,
         }
         metadata = {"format": FORMAT, "format_version": str(FORMAT_VERSION), "graphkin": json.dumps(header)}
-        write_whole(path, lambda file: save_file(self.modules.state_dict(), file, metadata))
+        write_tensors(path, self.modules.state_dict(), metadata)
 
     def _checked(self, data: Graph | Data) -> Graph:
         graph = as_graph(data)

@@ -163,7 +163,7 @@ class Store:
 
         def renew() -> None:
             while not stop.wait(RENEW_SECONDS):
-                with self._lock, contextlib.suppress(sqlite3.OperationalError), self._transaction() as database:
+                with self._lock, contextlib.suppress(OutputError), self._transaction() as database:
                     database.execute(
                         "UPDATE claims SET until = ? WHERE host = ? AND process = ?", (time.time() + CLAIM_SECONDS, *owner)
                     )
@@ -270,13 +270,16 @@ class Store:
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        self._database.execute("BEGIN IMMEDIATE")
         try:
-            yield self._database
-        except BaseException:
-            self._database.execute("ROLLBACK")
-            raise
-        self._database.execute("COMMIT")
+            self._database.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._database
+            except BaseException:
+                self._database.execute("ROLLBACK")
+                raise
+            self._database.execute("COMMIT")
+        except sqlite3.OperationalError as error:
+            raise OutputError(f"{self.path} cannot be written: {error}.") from error
 
 
 def _connect(path: str) -> sqlite3.Connection:
