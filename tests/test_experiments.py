@@ -175,6 +175,8 @@ def test_only_some_of_it() -> None:
         (SMALL.replace('method = "grace+"', 'method = "grace+"\ngrid = { beta = 0.1 }'), "grid must be a table of lists"),
         (SMALL.replace('method = "grace+"', 'method = "grace+"\nsettings = 7'), "settings must be a table, found 7"),
         (SMALL.replace("[[rows]]", "[[row]]"), "unexpected keyword argument 'row'"),
+        (SMALL.replace('"grace+"', '"graph-mlp"'), "row 'two' is trained with labels, which goes with protocol public"),
+        (SMALL.replace('"grace"\n', '"few-labels"\n', 1).replace("10 %", "03"), "labels of a class, such as '3', found '03'"),
         ("x = " + "[" * 5000 + "]" * 5000, "experiment x cannot be read"),
     ],
 )

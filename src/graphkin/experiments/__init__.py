@@ -106,7 +106,7 @@ class Experiment:
         for measure in self.measures:
             if allowed is not None:
                 check_choice("measure", measure, allowed)
-            elif not measure.isdecimal():
+            elif not (measure.isascii() and measure.isdecimal() and not measure.startswith("0")):
                 raise SettingError(f"measures of few-labels are labels of a class, such as '3', found {measure!r}.")
         names = [row.name for row in self.rows]
         if not names or len(set(names)) < len(names):
@@ -196,7 +196,13 @@ def parse(name: str, text: str) -> Experiment:
             given[key] = tuple(given[key])
         experiment = Experiment(name=name, rows=rows, **{"source": "", **given})
         for row, dataset in itertools.product(experiment.rows, experiment.datasets):
-            row.chosen(dataset)
+            method = row.chosen(dataset)
+            trained_with_labels = method is not None and row.baseline is None and method.needs_labels
+            if trained_with_labels and experiment.protocol not in ("public", "few-labels"):
+                raise SettingError(
+                    f"row {row.name!r} is trained with labels, which goes with protocol public or few-labels, "
+                    f"found {experiment.protocol}."
+                )
     except (tomllib.TOMLDecodeError, TypeError, RecursionError) as error:
         raise SettingError(f"experiment {name} cannot be read: {error}.") from error
     except InputError as error:
