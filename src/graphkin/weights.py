@@ -432,7 +432,7 @@ def _temperatures(
             middle = (low + high) / 2 if turn < halvings else _crossing(low, high, below, above)
             surplus = entropy(block, middle.exp(), own) - goal
             before, enough = enough, surplus >= 0
-            kept = torch.where((enough == before) & (turn > halvings), 0.5, 1.0)
+            kept = torch.where((enough == before) & (turn > halvings), 0.5, 1.0).to(low)
             below, above = torch.where(enough, below * kept, surplus), torch.where(enough, surplus, above * kept)
             low, high = torch.where(enough, low, middle), torch.where(enough, middle, high)
         found.append(_crossing(low, high, below, above).exp())
