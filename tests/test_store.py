@@ -93,6 +93,8 @@ def test_json_export_is_read_back_and_csv_has_a_line_a_measure(store: Store, tmp
     store.export(tmp_path / "all.json")
     again = Store(tmp_path / "all.json")
     assert again.outcomes() == store.outcomes()
+    with pytest.raises(OutputError, match=r"all\.json is an export, which is only read"):
+        again.add(RUN, DESCRIPTION)
     assert again.tasks() == store.tasks()
     store.export(tmp_path / "all.csv")
     with (tmp_path / "all.csv").open(newline="", encoding="utf-8") as file:

@@ -295,6 +295,7 @@ def reproduce_command(
         check_range("minutes", minutes, above=0)
     graphs, missing = open_graphs(chosen, data_root, datasets)
     with contextlib.closing(Store(store)) as results:
+        results.check_writable()
         with _finished_runs_kept(store), watch(quiet=quiet) as watching:
             limit = None if minutes is None else 60 * minutes
             how: dict[str, Any] = {"epochs": epochs, "device": device, "jobs": jobs, "seconds": limit}
@@ -407,6 +408,7 @@ def merge_command(
     """Add the runs of other stores to one; runs that it has stay as they are."""
     opened = [Store(source, must_exist=True) for source in sources]
     with contextlib.closing(Store(target)) as results:
+        results.check_writable()
         for source, other in zip(sources, opened, strict=True):
             console.print(f"{source}: {results.merge(other)} runs added to {target}", soft_wrap=True)
             other.close()

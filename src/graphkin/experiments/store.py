@@ -81,6 +81,10 @@ class Store:
     def close(self) -> None:
         self._database.close()
 
+    def check_writable(self) -> None:
+        if self.path.suffix == ".json":
+            raise OutputError(f"{self.path} is an export, which is only read: merge it into a store such as results.sqlite.")
+
     def finished(self) -> set[tuple[str, int]]:
         return {(task, seed) for task, seed in self._database.execute("SELECT task, seed FROM runs")}
 
@@ -114,6 +118,7 @@ class Store:
 
     def add(self, outcome: Outcome, description: str) -> None:
         """Write a finished run and end its claim; a run that is there already stays as it is."""
+        self.check_writable()
         with self._lock, self._transaction() as database:
             database.execute("INSERT OR IGNORE INTO tasks VALUES (?, ?)", (outcome.task, description))
             database.execute("INSERT OR IGNORE INTO environments (description) VALUES (?)", (outcome.environment,))
