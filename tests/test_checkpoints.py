@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors import safe_open
+from safetensors.torch import save_file
 
 import graphkin
 from graphkin import Graph
@@ -69,6 +71,22 @@ def test_a_damaged_checkpoint_is_named(small: Graph, damage: bytes | None, tmp_p
     keep: dict[str, Any] = {"checkpoint": path, "checkpoint_every": 1, "epochs": 2, "hidden": 8}
     graphkin.fit(small, "grace", **keep)
     path.write_bytes(path.read_bytes()[:-50] if damage is None else damage)
+    with pytest.raises(OutputError, match="is not a checkpoint of graphkin, or is damaged: remove it"):
+        graphkin.fit(small, "grace", **keep)
+
+
+@pytest.mark.parametrize("part", ["losses", "adam.0.exp_avg", "random.views", "modules.projector.inner.weight", None])
+def test_a_checkpoint_with_other_tensors_is_named(small: Graph, part: str | None, tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    keep: dict[str, Any] = {"checkpoint": path, "checkpoint_every": 1, "epochs": 2, "hidden": 8}
+    graphkin.fit(small, "grace", **keep)
+    with safe_open(path, framework="pt") as file:
+        metadata, tensors = file.metadata(), {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    if part is None:
+        metadata["epoch"] = "99"
+    else:
+        tensors[part] = torch.zeros(1, 7, 3)
+    save_file(tensors, path, metadata)
     with pytest.raises(OutputError, match="is not a checkpoint of graphkin, or is damaged: remove it"):
         graphkin.fit(small, "grace", **keep)
 

@@ -31,6 +31,9 @@ class Checkpoint:
     def __post_init__(self) -> None:
         check_whole("checkpoint_every", self.every, at_least=1)
 
+    def damaged(self) -> OutputError:
+        return OutputError(f"{self.path} is not a checkpoint of graphkin, or is damaged: remove it to start anew.")
+
     def write(self, epoch: int, state: dict[str, Tensor]) -> None:
         tensors = {name: value.detach().cpu().contiguous() for name, value in state.items()}
         metadata = {"format": FORMAT, "epoch": str(epoch), "identity": json.dumps(self.identity, sort_keys=True)}
@@ -45,11 +48,9 @@ class Checkpoint:
                 metadata = file.metadata() or {}
                 tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
             known = metadata["format"] == FORMAT
-            epoch, identity = int(metadata["epoch"]), json.loads(metadata["identity"])
-        except (SafetensorError, OSError, KeyError, ValueError) as error:
-            raise OutputError(
-                f"{self.path} is not a checkpoint of graphkin, or is damaged: remove it to start anew."
-            ) from error
+            epoch, identity = int(metadata["epoch"]), dict(json.loads(metadata["identity"]))
+        except (SafetensorError, OSError, KeyError, ValueError, TypeError) as error:
+            raise self.damaged() from error
         wanted = json.loads(json.dumps(self.identity))
         if not known or identity != wanted:
             keys = sorted(wanted.keys() | identity.keys())
@@ -58,6 +59,3 @@ class Checkpoint:
                 f"{self.path} is the checkpoint of another run (another {', '.join(different)}): remove it to start anew."
             )
         return epoch, tensors
-
-    def remove(self) -> None:
-        self.path.unlink(missing_ok=True)

@@ -145,16 +145,26 @@ class _Run:
         found = checkpoint.read()
         if found is None:
             return
-        self.epoch, state = found
-        self.losses[: self.epoch] = state["losses"]
+        try:
+            self._restore(*found)
+        except (KeyError, RuntimeError, TypeError, ValueError) as error:  # other tensors than ours
+            raise checkpoint.damaged() from error
+
+    def _restore(self, epoch: int, state: dict[str, Tensor]) -> None:
+        if not 0 < epoch <= len(self.losses):
+            raise ValueError(f"epoch {epoch}")
+        self.epoch = epoch
+        self.losses[:epoch] = state["losses"]
         self.task.modules.load_state_dict(_below("modules", state))
         for name, value in _below("memory", state).items():
             self.task.memory[name].copy_(value)
         for name, value in _below("random", state).items():
             self.task.sources[name].set_state(value)
         adam = self.optimiser.state_dict()
-        places = range(len(adam["param_groups"][0]["params"]))
-        adam["state"] = {place: _below(f"adam.{place}", state) for place in places}
+        for place, parameter in enumerate(self.optimiser.param_groups[0]["params"]):
+            adam["state"][place] = _below(f"adam.{place}", state)
+            if any(adam["state"][place][name].shape != parameter.shape for name in ("exp_avg", "exp_avg_sq")):
+                raise ValueError(f"adam.{place}")
         self.optimiser.load_state_dict(adam)
 
     def look(self) -> float:
