@@ -35,9 +35,9 @@ Browser = Any
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    webdriver = pytest.importorskip("selenium.webdriver")
-    if BROWSER is None or DRIVER is None:
-        pytest.skip("chromium and chromedriver are not installed")
+    from selenium import webdriver
+
+    assert BROWSER is not None and DRIVER is not None, "deselect these tests (-m 'not browser') where there is no Chromium"
     options = webdriver.ChromeOptions()
     options.binary_location = BROWSER
     for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):

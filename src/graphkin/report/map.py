@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from graphkin.errors import InputError, check_choice
+from graphkin.errors import check_choice
 from graphkin.graphs import Graph
 
 LAYOUTS = ("tsne", "pca")
@@ -48,8 +48,6 @@ def node_map(
     embeddings: np.ndarray, graph: Graph, layout: str = "tsne", say: Callable[[str], None] = lambda text: None
 ) -> NodeMap:
     check_choice("layout", layout, LAYOUTS)
-    if not np.isfinite(embeddings).all():
-        raise InputError("the embeddings must be finite numbers, found NaN or infinity.")
     unit = _unit(np.asarray(embeddings, dtype=np.float32))
     shown = _sample(len(unit))
     say(f"nearest neighbours of {len(shown):,} nodes")

@@ -80,10 +80,11 @@ def fit_page(
     record = _record(folder)
     fitted = load(folder / "model.graphkin")
     embeddings = read_embeddings(_embeddings_file(folder), graph.ids)
-    if embeddings.ndim == 2 and len(embeddings) != graph.num_nodes:
-        raise InputError(
-            f"the graph must be the run's, with {len(embeddings):,} nodes, found {graph.name!r} with {graph.num_nodes:,}."
-        )
+    for what, count in (("nodes", graph.num_nodes), ("edges", graph.num_edges), ("features", graph.num_features)):
+        if count != record["graph"][what]:
+            raise InputError(
+                f"the graph must be the run's, with {record['graph'][what]} {what}, found {graph.name!r} with {count}."
+            )
     embeddings = checked_rows(embeddings, graph.num_nodes)
     plotly_js()
     found = node_map(embeddings, graph, layout, say)
