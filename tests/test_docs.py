@@ -54,7 +54,9 @@ def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(plan, "DEFAULT", "my-graph")
     monkeypatch.setattr(cli, "open_graphs", lambda *given: ({"photo": two_communities()}, {}))
     monkeypatch.setattr(cli, "reproduce", lambda *given, **options: reproduce(*given, **{**options, "epochs": 2}))
-    monkeypatch.setattr(cli, "summarise", lambda experiment, store, epochs: summarise(experiment, store, 2))
+    monkeypatch.setattr(
+        cli, "summarise", lambda experiment, store, epochs, contents=None: summarise(experiment, store, 2, contents)
+    )
     return tmp_path
 
 

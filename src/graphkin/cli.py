@@ -300,7 +300,8 @@ def reproduce_command(
             limit = None if minutes is None else 60 * minutes
             how: dict[str, Any] = {"epochs": epochs, "device": device, "jobs": jobs, "seconds": limit}
             failures = reproduce(chosen, results, graphs, watching, checkpoint_every=checkpoint_every, **how)
-        summaries = [summarise(experiment, results, epochs) for experiment in chosen]
+        contents = {name: opened.content for name, opened in graphs.items()}
+        summaries = [summarise(experiment, results, epochs, contents) for experiment in chosen]
     if as_json:
         told = {"store": str(store), "missing": missing, "failed": {f.job.title: f.reason for f in failures}}
         print_json({**told, "experiments": [summary.as_dict() for summary in summaries]})

@@ -64,13 +64,13 @@ def experiment_table(experiments: list[Experiment]) -> Table:
 
 
 def summary_tables(summary: Summary) -> Iterator[Table]:
-    """Graphs as columns; for a figure, a table a graph with its points as columns."""
+    """Graphs as columns; with several measures, a table a graph with its measures as columns."""
     experiment = summary.experiment
-    if experiment.axis is None:
+    if len(experiment.measures) == 1:
         yield _cells(summary, experiment.title, [(dataset, dataset, experiment.measures[0]) for dataset in summary.datasets])
         return
     for dataset in summary.datasets:
-        title = f"{experiment.title}: {dataset}, by {experiment.axis}"
+        title = f"{experiment.title}: {dataset}" + (f", by {experiment.axis}" if experiment.axis else "")
         yield _cells(summary, title, [(measure, dataset, measure) for measure in experiment.measures])
 
 

@@ -131,13 +131,16 @@ def _number(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
-def summarise(experiment: Experiment, store: Store, epochs: int | None = None) -> Summary:
-    """Only seeds that the experiment asks for count, on the graphs that the store knows."""
+def summarise(
+    experiment: Experiment, store: Store, epochs: int | None = None, contents: Mapping[str, str] | None = None
+) -> Summary:
+    """Only seeds that the experiment asks for count, on graphs of these contents; by default those that the store saw last."""
+    known = store.contents() if contents is None else contents
     by_task: dict[str, list[Outcome]] = {}
     for outcome in store.outcomes():
         by_task.setdefault(outcome.task, []).append(outcome)
     cells = {}
-    for (row_name, dataset, measure), (task, seeds) in tasks_of(experiment, store.contents(), epochs).items():
+    for (row_name, dataset, measure), (task, seeds) in tasks_of(experiment, known, epochs).items():
         row = next(row for row in experiment.rows if row.name == row_name)
         found = [
             outcome
