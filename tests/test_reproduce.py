@@ -25,7 +25,7 @@ from graphkin.experiments.plan import NUMBERS, Job, tasks_of
 from graphkin.experiments.reproduce import open_graphs, reproduce
 from graphkin.experiments.store import Outcome, Store
 from graphkin.experiments.tables import summarise
-from graphkin.experiments.watch import Lines
+from graphkin.experiments.watch import Bars, Lines
 from graphkin.graphs import Graph
 from graphkin.training import Prepared, fit, prepare
 
@@ -124,6 +124,21 @@ def test_killed_three_times_it_gives_the_same_table(graph_file: Path, tmp_path: 
     assert not any((tmp_path / "broken.checkpoints").iterdir())
 
 
+def test_what_a_killed_process_left_is_removed(graph_file: Path, tmp_path: Path) -> None:
+    """A checkpoint of a run that was finished, and a file that was being written, whose run is finished now."""
+    (experiment,) = experiments_named([str(definition(tmp_path, graph_file, seeds=1))])
+    graphs, _ = open_graphs([experiment], None)
+    left = tmp_path / "s.checkpoints"
+    left.mkdir()
+    keys = sorted({task.key for task, _ in tasks_of(experiment, {n: g.content for n, g in graphs.items()}).values()})
+    with closing(Store(tmp_path / "s.sqlite")) as store:
+        reproduce([experiment], store, graphs, Lines(show=False), device="cpu")
+        for name in (f"{keys[0]}-0", f".{keys[1]}-0.k2j3", f"{keys[0]}-1", "another"):
+            (left / name).touch()
+        reproduce([experiment], store, graphs, Lines(show=False), device="cpu", checkpoint_every=1)
+    assert {path.name for path in left.iterdir()} == {f"{keys[0]}-1", "another"}
+
+
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_the_command_prints_a_table_and_goes_on(
     graph_file: Path, tmp_path: Path, jobs: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -186,6 +201,53 @@ def test_all_measures_of_graph_mlp(small: Graph, tmp_path: Path) -> None:
         ("raw features", 1),
         ("raw features", 3),
     ]
+
+
+def test_few_labels_of_a_graph_without_splits_fail_in_a_line(
+    graph_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mine = definition(tmp_path, graph_file)
+    text = mine.read_text(encoding="utf-8").replace('protocol = "grace"', 'protocol = "few-labels"').replace("10 %", "1")
+    mine.write_text(text, encoding="utf-8")
+    assert run(["reproduce", str(mine), "--device", "cpu", "--quiet", "--store", str(tmp_path / "s.sqlite")]) == 2
+    error = capsys.readouterr().err
+    assert "8 runs failed" in error and "comes with no public split" in error
+
+
+def test_the_table_is_of_the_graph_as_it_is_now(graph_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A graph that was changed and changed back has its own numbers again, not those of the store's last runs."""
+    mine = definition(tmp_path, graph_file)
+    arguments = ["reproduce", str(mine), "--device", "cpu", "--quiet", "--json", "--store", str(tmp_path / "s.sqlite")]
+    assert run(arguments) == 0
+    first = json.loads(capsys.readouterr().out)["experiments"]
+    original = graph_file.read_bytes()
+    arrays = dict(np.load(graph_file))
+    np.savez(graph_file, **{**arrays, "x": arrays["x"][::-1]})
+    assert run(arguments) == 0
+    assert json.loads(capsys.readouterr().out)["experiments"] != first
+    graph_file.write_bytes(original)
+    assert run(arguments) == 0
+    assert json.loads(capsys.readouterr().out)["experiments"] == first
+
+
+def test_several_measures_are_all_shown(graph_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    mine = definition(tmp_path, graph_file, seeds=1)
+    text = mine.read_text(encoding="utf-8").replace('measures = ["10 %"]', 'measures = ["2 %", "10 %"]')
+    mine.write_text(text, encoding="utf-8")
+    assert run(["reproduce", str(mine), "--device", "cpu", "--quiet", "--store", str(tmp_path / "s.sqlite")]) == 0
+    printed = capsys.readouterr().out
+    assert "2 %" in printed and "10 %" in printed
+
+
+def test_bars_show_runs_and_epochs(graph_file: Path, tmp_path: Path) -> None:
+    (experiment,) = experiments_named([str(definition(tmp_path, graph_file, seeds=1))])
+    graphs, _ = open_graphs([experiment], None)
+    with Bars() as bars:
+        reproduce([experiment], Store(tmp_path / "s.sqlite"), graphs, bars, device="cpu")
+        runs, epochs = bars.bars.tasks
+        assert (runs.completed, runs.total) == (4, 4)
+        assert (epochs.completed, epochs.total) == (3, 3)
+        assert "left" in runs.fields["state"] and "loss" in epochs.fields["state"]
 
 
 def test_no_run_is_started_after_the_time(graph_file: Path, tmp_path: Path) -> None:

@@ -214,17 +214,30 @@ def weights_for(graph: Graph, method: Method, similarity: NodeSimilarity | None 
     """
     two_views = method.views is not None
     device = graph.edge_index.device
-    memory = torch.cuda.mem_get_info(device)[1] if device.type == "cuda" else psutil.virtual_memory().total
-    fits = 3 * 4 * graph.num_nodes**2 <= STORE_BELOW_SHARE * memory
-    if similarity is None and method.similarity is not None:
-        similarity = method.similarity.on(graph)
-    if similarity is not None and fits:
+    fits = _matrices_fit(graph)
+    if similarity is None:
+        similarity = similarity_for(graph, method)
+    elif fits:
         similarity = similarity.stored()
     positives = method.positives.on(graph, similarity, two_views)
     if fits and isinstance(positives, Linked) and isinstance(positives.matrix, SparseMatrix) and device.type == "cuda":
         positives = Linked(positives.matrix.to_dense())
     weights = NodeWeights(positives, method.negatives.on(graph, similarity), graph.num_nodes, device)
     return weights.stored() if fits and two_views and not _takes_functions(weights, method) else weights
+
+
+def similarity_for(graph: Graph, method: Method) -> NodeSimilarity | None:
+    """The similarity that the method's settings describe, kept as a matrix where that fits."""
+    if method.similarity is None:
+        return None
+    similarity = method.similarity.on(graph)
+    return similarity.stored() if _matrices_fit(graph) else similarity
+
+
+def _matrices_fit(graph: Graph) -> bool:
+    device = graph.edge_index.device
+    memory = torch.cuda.mem_get_info(device)[1] if device.type == "cuda" else psutil.virtual_memory().total
+    return 3 * 4 * graph.num_nodes**2 <= STORE_BELOW_SHARE * memory
 
 
 def _takes_functions(weights: NodeWeights, method: Method) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from graphkin.errors import InputError
-from graphkin.evaluation import evaluate, propagated_features, raw_features, untrained
+from graphkin.evaluation import evaluate, propagated_features, public_splits, raw_features, untrained
 from graphkin.experiments import MEASURES
 from graphkin.experiments.plan import Job, Task
 from graphkin.experiments.store import Outcome
@@ -23,8 +23,10 @@ from graphkin.graphs import Graph
 from graphkin.methods import Method
 from graphkin.progress import Style
 from graphkin.runs import commit, environment
+from graphkin.similarity import NodeSimilarity
 from graphkin.splits import few_labels
-from graphkin.training import Prepared, prepare
+from graphkin.tasks import similarity_for
+from graphkin.training import Prepared, check_usable, prepare
 
 CURVE_POINTS = 32
 Scores = tuple[dict[str, float], dict[str, float]]
@@ -52,6 +54,13 @@ class Keep:
 
     def path(self, task: Task, seed: int) -> Path:
         return self.folder / f"{task.key}-{seed}"
+
+    def remove(self, finished: set[tuple[str, int]]) -> None:
+        """What is left of finished runs: their checkpoints, and files that a killed process was writing."""
+        names = {f"{key}-{seed}" for key, seed in finished}
+        for path in self.folder.glob("*"):
+            if path.name.removeprefix(".").split(".")[0] in names:
+                path.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)
@@ -101,15 +110,15 @@ def learn(
 def _trained(prepared: Prepared, job: Job, graph: Graph, progress: Style, keep: Keep | None) -> Iterator[Learned | Failure]:
     """Seeds that are trained side by side fail together; then each is tried alone."""
     task = job.task
-    graphs = [_with_labels(task, prepared.graph, seed) for seed in job.seeds]
-    checkpoints = []
-    if keep is not None:
-        keep.folder.mkdir(parents=True, exist_ok=True)
-        checkpoints = [
-            prepared.checkpoint(keep.path(task, seed), keep.every, seed, its_graph)
-            for seed, its_graph in zip(job.seeds, graphs, strict=True)
-        ]
     try:
+        graphs = [_with_labels(task, prepared.graph, seed) for seed in job.seeds]
+        checkpoints = []
+        if keep is not None:
+            keep.folder.mkdir(parents=True, exist_ok=True)
+            checkpoints = [
+                prepared.checkpoint(keep.path(task, seed), keep.every, seed, its_graph)
+                for seed, its_graph in zip(job.seeds, graphs, strict=True)
+            ]
         trained = prepared.train(job.seeds, progress, graphs=graphs, checkpoints=checkpoints)
     except InputError as error:
         if len(job.seeds) == 1:
@@ -172,24 +181,37 @@ def outcome(learned: Learned, scores: Scores) -> Outcome:
     )
 
 
-_last_prepared: dict[tuple[str, Method, str], Prepared] = {}
+_last_prepared: dict[Hashable, Prepared] = {}
+_last_similarity: dict[Hashable, NodeSimilarity | None] = {}
 
 
 def prepared_once(content: str, graph: Graph, method: Method, device: str) -> Prepared:
-    """Jobs of one task often follow each other in a process: the last task's similarity is kept."""
+    """Jobs of one task, and tasks with one similarity, often follow each other in a process: the last of both are kept."""
     key = (content, method, device)
     if key not in _last_prepared:
         _last_prepared.clear()
-        _last_prepared[key] = prepare(graph, method, device=device)
+        check_usable(graph, method)
+        similarity = _similarity_once(content, graph, method, device)
+        _last_prepared[key] = prepare(graph, method, device=device, similarity=similarity)
     return _last_prepared[key]
 
 
+def _similarity_once(content: str, graph: Graph, method: Method, device: str) -> NodeSimilarity | None:
+    if method.similarity is None:
+        return None
+    key = (content, method.similarity, device)
+    if key not in _last_similarity:
+        _last_similarity.clear()
+        _last_similarity[key] = similarity_for(graph.to(device), method)
+    return _last_similarity[key]
+
+
 def _with_labels(task: Task, graph: Graph, seed: int) -> Graph:
-    """The graph with the training nodes of a seed, for few-labels."""
-    if task.per_class is None:
+    """The graph with the training nodes of a seed, for a method that is trained with few labels."""
+    if task.per_class is None or task.method is None or not task.method.needs_labels:
         return graph
     assert graph.y is not None and graph.train_mask is not None
-    chosen = few_labels(graph.public_splits[0], graph.y.cpu(), task.per_class, seed).train
+    chosen = few_labels(public_splits(graph)[0], graph.y.cpu(), task.per_class, seed).train
     mask = torch.zeros_like(graph.train_mask)
     mask[chosen.to(mask.device)] = True
     return replace(graph, train_mask=mask)

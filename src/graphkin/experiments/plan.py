@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -105,8 +105,8 @@ def jobs_of(
 ) -> list[Job]:
     """All unfinished runs, each once, some seeds ``together`` in a job.
 
-    Low seeds of all tasks come before high ones, ``IN_A_ROW`` of a task at a time, so that its similarity is not computed for
-    every run anew.
+    Low seeds of all tasks come before high ones, ``IN_A_ROW`` of a task at a time, and tasks that share a similarity follow
+    each other, so that it is not computed for every run anew.
     """
     contents = {name: graph.content for name, graph in graphs.items()}
     wanted: dict[str, tuple[Task, set[int], list[str]]] = {}
@@ -123,4 +123,10 @@ def jobs_of(
         for group in (ordered[first : first + size] for first in range(0, len(ordered), size)):
             left = tuple(seed for seed in group if (task.key, seed) not in finished)
             jobs.append(Job(task, left, tuple(labels), graphs[task.graph].num_nodes))
-    return sorted((job for job in jobs if job.seeds), key=lambda job: job.seeds[0] // IN_A_ROW)
+    places: dict[Hashable, int] = {}
+
+    def order(job: Job) -> tuple[int, int]:
+        similarity = None if job.task.method is None else job.task.method.similarity
+        return job.seeds[0] // IN_A_ROW, places.setdefault((job.task.content, similarity), len(places))
+
+    return sorted((job for job in jobs if job.seeds), key=order)

@@ -86,6 +86,8 @@ def reproduce(
     run = _on_gpu if where.type == "cuda" else _on_cpu
     keep = None if checkpoint_every is None else Keep(store.path.with_suffix(".checkpoints"), checkpoint_every)
     failures: list[Failure] = []
+    if keep is not None:
+        keep.remove(store.finished())
     with store.claims_renewed():
         while todo and (end is None or time.monotonic() < end):
             before = len(store.finished()) + len(failures)
@@ -96,7 +98,7 @@ def reproduce(
                     continue
                 store.add(found, job.task.description)
                 if keep is not None:
-                    keep.path(job.task, found.seed).unlink(missing_ok=True)
+                    keep.remove({(found.task, found.seed)})
                 watch.done(job, found)
             settled = store.finished() | {(failure.job.task.key, seed) for failure in failures for seed in failure.job.seeds}
             todo = jobs_of(experiments, graphs, settled, together, epochs=epochs)
