@@ -40,7 +40,7 @@ bold; where the authors' own won, they stayed.
 
 
 def summaries(names: tuple[str, ...]) -> list[Summary]:
-    store = Store(RUNS, must_exist=True)
+    store = Store(RUNS, read_only=True)
     return [summarise(experiment_named(name), store) for name in names]
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import torch
 
-from graphkin import Graph, load
+from graphkin import Graph, load, loop
 from graphkin.cli import parse_settings, run
 from graphkin.errors import SettingError
 from graphkin.sparse import SparseMatrix
@@ -274,6 +274,36 @@ def test_interrupted_run_is_kept(folder: Path) -> None:
     assert record["interrupted"]
     assert 0 < record["epochs"] < 1_000_000
     assert np.isfinite(np.load(folder / "run/embeddings.npy")).all()
+
+
+def test_after_ctrl_c_the_same_command_goes_on(folder: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = ("fit", "small.npz", "--epochs", 6, "-q", "-s", "hidden=8", "--no-baselines", "--checkpoint-every", 1)
+    assert graphkin(*command, "--out", "unbroken") == 0
+    original = loop._Run.step
+
+    def step(run: loop._Run) -> None:
+        original(run)
+        if run.epoch == 3:
+            signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(loop._Run, "step", step)
+        capsys.readouterr()
+        assert graphkin(*command) == 130
+    out = capsys.readouterr().out
+    assert "stopped by Ctrl-C after 3 epochs" in out and "the same command goes on from here" in out
+    run = folder / "runs/small-graceplus-seed0"
+    checkpoint = (run / "checkpoint.graphkin").read_bytes()
+    assert "cut off: add --checkpoint-every to go on" in complaint(capsys, *command[:-2], "--out", run)
+    assert graphkin(*command[:-2]) == 0, "another run, in a folder of its own"
+    assert (run / "checkpoint.graphkin").read_bytes() == checkpoint
+    first = json.loads((run / "run.json").read_text())["seconds"]["train"]
+    assert graphkin(*command) == 0
+    assert (run / "embeddings.npy").read_bytes() == (folder / "unbroken/embeddings.npy").read_bytes()
+    record = json.loads((run / "run.json").read_text())
+    assert record["epochs"] == 6 and record["seconds"]["train"] > first, "of both parts"
+    assert not (run / "checkpoint.graphkin").exists()
+    assert sorted(path.name for path in (folder / "runs").iterdir()) == [run.name, f"{run.name}-2"]
 
 
 def test_a_failure_of_ours_says_so(folder: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -110,14 +110,14 @@ def test_low_seeds_come_first_and_finished_runs_are_left_out(small: Graph) -> No
         ("one", (0,)),
         ("one", (1,)),
         ("one", (2,)),
-        ("two", (0,)),
-        ("two", (1,)),
         ("nothing", (0,)),
         ("nothing", (1,)),
         ("nothing", (2,)),
-    ]
+        ("two", (0,)),
+        ("two", (1,)),
+    ], "rows without similarity follow each other"
     left = jobs_of([experiment], graphs, {(jobs[0].task.key, 1)}, lambda graph: 8)
-    assert [job.seeds for job in left] == [(0, 2), (0, 1), (0, 1, 2)]
+    assert [job.seeds for job in left] == [(0, 2), (0, 1, 2), (0, 1)]
     many = jobs_of([replace(experiment, seeds=7)], graphs, set(), lambda graph: 1)
     assert [job.seeds[0] for job in many if job.labels[0] != "two"] == [0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 5, 6, 5, 6]
 
@@ -174,7 +174,14 @@ def test_only_some_of_it() -> None:
         (SMALL.replace('[published."10 %".two]\nsmall = [80.0, 2.0]', "[published]\nx = 7"), "published must be tables"),
         (SMALL.replace('method = "grace+"', 'method = "grace+"\ngrid = { beta = 0.1 }'), "grid must be a table of lists"),
         (SMALL.replace('method = "grace+"', 'method = "grace+"\nsettings = 7'), "settings must be a table, found 7"),
-        (SMALL.replace("[[rows]]", "[[row]]"), "unexpected keyword argument 'row'"),
+        (SMALL.replace('title = "Small"\n', ""), "experiment x: title is missing."),
+        (SMALL.replace('method = "grace+"', 'method = "grace+"\nmode = 1'), "unknown key 'mode'. Did you mean 'method'?"),
+        (SMALL.replace('method = "grace+"', 'method = "grace+"\non.big = { tau = 1 }'), "unknown dataset of row 'two' 'big'"),
+        (SMALL.replace('"10 %".two]', '"10 %".three]'), "unknown published row 'three'"),
+        (SMALL.replace('"10 %".two]', '"9 %".two]'), "unknown published measure '9 %'"),
+        (SMALL.replace("small = [80.0", "big = [80.0"), "unknown published dataset 'big'"),
+        (SMALL.replace("[80.0, 2.0]", "[nan, 2.0]"), "published must be tables of measures"),
+        (SMALL.replace("[[rows]]", "[[row]]"), "unknown key 'row'. Allowed: title, source"),
         (SMALL.replace('"grace+"', '"graph-mlp"'), "row 'two' is trained with labels, which goes with protocol public"),
         (SMALL.replace('"grace"\n', '"few-labels"\n', 1).replace("10 %", "03"), "labels of a class, such as '3', found '03'"),
         ("x = " + "[" * 5000 + "]" * 5000, "experiment x cannot be read"),

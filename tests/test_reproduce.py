@@ -76,7 +76,7 @@ def definition(folder: Path, graph: Path, seeds: int = 2, epochs: int = 3) -> Pa
 
 
 def table(experiment: Experiment, path: Path) -> dict[str, Any]:
-    with closing(Store(path, must_exist=True)) as store:
+    with closing(Store(path, read_only=True)) as store:
         return summarise(experiment, store).as_dict()
 
 
@@ -250,6 +250,16 @@ def test_bars_show_runs_and_epochs(graph_file: Path, tmp_path: Path) -> None:
         assert "left" in runs.fields["state"] and "loss" in epochs.fields["state"]
 
 
+def test_runs_for_which_there_was_no_time_are_said(
+    graph_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["reproduce", str(definition(tmp_path, graph_file, seeds=1)), "--store", str(tmp_path / "s.sqlite"), "--quiet"]
+    assert run([*arguments, "--device", "cpu", "--minutes", "1e-9"]) == 0
+    assert "4 runs are left, for which there was no time: the same command goes on" in capsys.readouterr().out
+    assert run([*arguments, "--device", "cpu", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["left"] == 0
+
+
 def test_no_run_is_started_after_the_time(graph_file: Path, tmp_path: Path) -> None:
     (experiment,) = experiments_named([str(definition(tmp_path, graph_file))])
     graphs, _ = open_graphs([experiment], None)
@@ -295,14 +305,18 @@ def test_mistakes_are_told_in_a_line(arguments: list[str], message: str, capsys:
 
 
 def test_a_graph_that_is_missing_is_said_and_an_asked_one_is_an_error(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    graph_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     mine = definition(tmp_path, tmp_path / "gone.npz")
     assert run(["reproduce", str(mine), "--datasets", str(tmp_path / "gone.npz")]) == 2
     assert "gone.npz" in capsys.readouterr().err
-    assert run(["reproduce", str(mine)]) == 0
-    assert "was left out: " in capsys.readouterr().out
+    assert run(["reproduce", str(mine)]) == 2
+    assert "no graph of " in capsys.readouterr().err
+    text = mine.read_text(encoding="utf-8")
+    mine.write_text(text.replace("datasets = [", f'datasets = ["{graph_file}", '), encoding="utf-8")
+    assert run(["reproduce", str(mine), "--device", "cpu", "--quiet"]) == 0
+    assert "gone.npz was left out: " in capsys.readouterr().out.replace("\n", "")
 
 
 def test_export_and_merge(

@@ -139,7 +139,7 @@ def test_a_file_that_is_no_store_is_named(name: str, content: bytes, tmp_path: P
 
 def test_a_store_that_must_be_there(tmp_path: Path) -> None:
     with pytest.raises(OutputError, match="no results at"):
-        Store(tmp_path / "none.sqlite", must_exist=True)
+        Store(tmp_path / "none.sqlite", read_only=True)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -169,6 +169,7 @@ def _process_that_ended() -> int:
         "DELETE FROM tasks",
         "DELETE FROM environments",
         "UPDATE environments SET description = '7'",
+        "UPDATE runs SET seconds = 9e999",
         "DROP TABLE runs; CREATE TABLE runs (a TEXT)",
     ],
 )
@@ -178,6 +179,25 @@ def test_a_damaged_store_is_refused(store: Store, damage: str) -> None:
         database.executescript(damage)
     with pytest.raises(OutputError, match="is no file of graphkin's results, or is damaged"):
         Store(store.path)
+
+
+def test_another_programs_database_is_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "mine.sqlite"
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE notes (text TEXT)")
+    before = path.read_bytes()
+    for read_only in (True, False):
+        with pytest.raises(OutputError, match="is no file of graphkin's results, or is damaged: no such table: about"):
+            Store(path, read_only=read_only)
+    assert path.read_bytes() == before
+
+
+def test_a_store_that_is_only_read_is_not_written(store: Store) -> None:
+    store.add(RUN, DESCRIPTION)
+    with closing(Store(store.path, read_only=True)) as other:
+        assert other.outcomes() == [RUN]
+        with pytest.raises(OutputError, match="attempt to write a readonly database"):
+            other.claim("task", [1])
 
 
 def test_a_store_that_cannot_be_written_is_named(store: Store) -> None:

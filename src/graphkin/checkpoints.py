@@ -53,9 +53,15 @@ class Checkpoint:
             raise self.damaged() from error
         wanted = json.loads(json.dumps(self.identity))
         if not known or identity != wanted:
-            keys = sorted(wanted.keys() | identity.keys())
-            different = [key for key in keys if wanted.get(key) != identity.get(key)] or ["format"]
+            different = _different(wanted, identity) or ["format"]
             raise OutputError(
                 f"{self.path} is the checkpoint of another run (another {', '.join(different)}): remove it to start anew."
             )
         return epoch, tensors
+
+
+def _different(one: Any, other: Any, name: str = "") -> list[str]:
+    """The names under which two nested tables differ, such as epochs for method.optimiser.epochs."""
+    if not isinstance(one, dict) or not isinstance(other, dict):
+        return [] if one == other else [name]
+    return [found for key in sorted(one.keys() | other.keys()) for found in _different(one.get(key), other.get(key), key)]

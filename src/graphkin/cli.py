@@ -27,7 +27,7 @@ from graphkin.evaluation import PROTOCOLS, Scores, evaluate
 from graphkin.evaluation import baselines as baseline_rows
 from graphkin.experiments import NAMES as EXPERIMENTS
 from graphkin.experiments import experiments_named
-from graphkin.experiments.reproduce import open_graphs, reproduce
+from graphkin.experiments.reproduce import open_graphs, reproduce, runs_left
 from graphkin.experiments.store import Store
 from graphkin.experiments.tables import summarise
 from graphkin.experiments.watch import watch
@@ -143,7 +143,9 @@ def fit_command(
     device_named(device)
     if checkpoint_every is not None:
         check_whole("checkpoint-every", checkpoint_every, at_least=1)
-    folder = prepare_folder(out or default_folder(opened, chosen.name, seed), overwrite=overwrite)
+    go_on = checkpoint_every is not None
+    target = out or default_folder(opened, chosen.name, seed, go_on=go_on and not overwrite)
+    folder = prepare_folder(target, overwrite=overwrite, go_on=go_on)
     style = "none" if quiet else "visible"
     checkpoint = None if checkpoint_every is None else folder / CHECKPOINT
     every = checkpoint_every or 1
@@ -157,6 +159,8 @@ def fit_command(
         print_json({"out": str(folder), **record})
     else:
         print_fit(console, opened, fitted, scores, folder / f"embeddings.{kind}")
+        if checkpoint is not None and fitted.interrupted:
+            console.print("the same command goes on from here")
     if fitted.interrupted:
         raise typer.Exit(INTERRUPTED)
 
@@ -252,7 +256,7 @@ def reproduce_command(
     names: Annotated[
         list[str] | None, typer.Argument(metavar="[NAME]...", help="Experiments (see --list), files of that form, or all.")
     ] = None,
-    show_list: Annotated[bool, typer.Option("--list", help="List the experiments and what is finished of them.")] = False,
+    show_list: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
     datasets: Annotated[list[str] | None, typer.Option(help="Only these graphs; may be repeated.")] = None,
     rows: Annotated[list[str] | None, typer.Option(help="Only these rows, by their names; may be repeated.")] = None,
     seeds: Annotated[int | None, typer.Option(help="Seeds of every row. Default: the paper's number.")] = None,
@@ -294,16 +298,19 @@ def reproduce_command(
     if minutes is not None:
         check_range("minutes", minutes, above=0)
     graphs, missing = open_graphs(chosen, data_root, datasets)
+    if not graphs:
+        raise SettingError(f"no graph of {', '.join(names or ())} can be opened: {next(iter(missing.values()))}")
     with contextlib.closing(Store(store)) as results:
         results.check_writable()
         with _finished_runs_kept(store), watch(quiet=quiet) as watching:
             limit = None if minutes is None else 60 * minutes
             how: dict[str, Any] = {"epochs": epochs, "device": device, "jobs": jobs, "seconds": limit}
             failures = reproduce(chosen, results, graphs, watching, checkpoint_every=checkpoint_every, **how)
+        left = runs_left(chosen, results, graphs, epochs=epochs) - sum(len(failure.job.seeds) for failure in failures)
         contents = {name: opened.content for name, opened in graphs.items()}
         summaries = [summarise(experiment, results, epochs, contents) for experiment in chosen]
     if as_json:
-        told = {"store": str(store), "missing": missing, "failed": {f.job.title: f.reason for f in failures}}
+        told = {"store": str(store), "left": left, "missing": missing, "failed": {f.job.title: f.reason for f in failures}}
         print_json({**told, "experiments": [summary.as_dict() for summary in summaries]})
     else:
         for summary in summaries:
@@ -311,6 +318,8 @@ def reproduce_command(
                 console.print(table)
         for name, reason in missing.items():
             console.print(f"{name} was left out: {reason}", soft_wrap=True)
+        if left:
+            console.print(f"{left} runs are left, for which there was no time: the same command goes on")
         options = [f" --experiment {name}" for name in names or () if name not in (*EXPERIMENTS, "all")]
         options += [f" --{name} {value}" for name, value in (("seeds", seeds), ("epochs", epochs)) if value is not None]
         console.print(
@@ -365,7 +374,7 @@ def report_command(
         opened = open_graph(name, nodes=nodes, label=label, ignore=ignore or (), features=features, data_root=data_root)
         text = fit_page(source, opened, layout=layout, command=command, say=lambda line: print(line, file=sys.stderr))
     else:
-        with contextlib.closing(Store(source, must_exist=True)) as results:
+        with contextlib.closing(Store(source, read_only=True)) as results:
             chosen = experiments_named(experiments or ["all"], seeds=seeds)
             found = [summarise(experiment, results, epochs) for experiment in chosen]
             summaries = [summary for summary in found if summary.runs[0]] if not experiments else found
@@ -396,7 +405,7 @@ def export_command(
     """Write all runs of a store to one JSON or CSV file."""
     if out.exists() and not overwrite:
         raise OutputError(f"{out} exists already: choose another --out, or add --overwrite.")
-    with contextlib.closing(Store(store, must_exist=True)) as results:
+    with contextlib.closing(Store(store, read_only=True)) as results:
         results.export(out)
         console.print(f"{out}: {len(results.finished())} runs", soft_wrap=True)
 
@@ -407,7 +416,7 @@ def merge_command(
     sources: Annotated[list[Path], typer.Argument(metavar="SOURCE...", help="Stores or their .json exports.")],
 ) -> None:
     """Add the runs of other stores to one; runs that it has stay as they are."""
-    opened = [Store(source, must_exist=True) for source in sources]
+    opened = [Store(source, read_only=True) for source in sources]
     with contextlib.closing(Store(target)) as results:
         results.check_writable()
         for source, other in zip(sources, opened, strict=True):

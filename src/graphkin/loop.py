@@ -6,6 +6,7 @@ import functools
 import math
 import signal
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
@@ -33,6 +34,8 @@ class Curve:
     """before the last epoch"""
     stop_wanted: bool = False
     """Ctrl-C was pressed, be it in the last epoch"""
+    seconds: float = 0.0
+    """of training, before a break too"""
 
 
 def train(
@@ -48,6 +51,11 @@ def train(
     With ``checkpoints``, one for each task, a task goes on from its own, and ends with one that holds its last epoch.
     """
     epochs = method.optimiser.epochs
+    start = time.perf_counter()
+
+    def spent() -> float:
+        return (time.perf_counter() - start) / len(tasks)
+
     runs = [_Run(task, method, device, place) for place, task in enumerate(tasks)]
     for run, checkpoint in zip(runs, checkpoints, strict=False):
         run.go_on_from(checkpoint)
@@ -62,7 +70,7 @@ def train(
             last = epoch == epochs or stop.is_set()
             for run, checkpoint in zip(runs, checkpoints, strict=False):
                 if run.epoch == epoch and (last or epoch % checkpoint.every == 0):
-                    checkpoint.write(epoch, run.state())
+                    checkpoint.write(epoch, run.state(spent()))
             if last or epoch % LOOK_EVERY[device.type] == 0:
                 losses = [run.look() for run in runs]
                 report(epoch, sum(losses) / len(losses))
@@ -71,7 +79,9 @@ def train(
     for run in runs:
         if not all(torch.isfinite(parameter).all() for parameter in run.task.modules.parameters()):
             raise _diverged(run.epoch, math.nan, method)
-    return [Curve(run.losses[: run.epoch].tolist(), run.epoch < epochs, stop.is_set()) for run in runs]
+    return [
+        Curve(run.losses[: run.epoch].tolist(), run.epoch < epochs, stop.is_set(), run.seconds_before + spent()) for run in runs
+    ]
 
 
 class _Run:
@@ -88,6 +98,7 @@ class _Run:
             **faster,
         )
         self.epoch = self.steps = 0
+        self.seconds_before = 0.0
         self.losses = torch.full((method.optimiser.epochs,), math.nan, dtype=torch.float32, device=device)
         self.recorded: torch.cuda.CUDAGraph | None = None
         self.recorded_loss: Tensor | None = None
@@ -128,8 +139,8 @@ class _Run:
             self.recorded_loss = self._step()
         self.recorded = recorded
 
-    def state(self) -> dict[str, Tensor]:
-        """All that the next epochs depend on."""
+    def state(self, seconds: float) -> dict[str, Tensor]:
+        """All that the next epochs depend on, and how long the ones so far took."""
         if self.stream is not None:
             self.stream.synchronize()
         adam = self.optimiser.state_dict()["state"]
@@ -139,6 +150,7 @@ class _Run:
             **{f"random.{name}": source.get_state() for name, source in self.task.sources.items()},
             **{f"memory.{name}": value for name, value in self.task.memory.items()},
             "losses": self.losses[: self.epoch],
+            "seconds": torch.tensor(self.seconds_before + seconds, dtype=torch.float64),
         }
 
     def go_on_from(self, checkpoint: Checkpoint) -> None:
@@ -155,6 +167,7 @@ class _Run:
             raise ValueError(f"epoch {epoch}")
         self.epoch = epoch
         self.losses[:epoch] = state["losses"]
+        self.seconds_before = state["seconds"].item()
         self.task.modules.load_state_dict(_below("modules", state))
         for name, value in _below("memory", state).items():
             self.task.memory[name].copy_(value)

@@ -29,11 +29,23 @@ CHECKPOINT = "checkpoint.graphkin"
 FILES = (*(f"embeddings.{kind}" for kind in FORMATS), "model.graphkin", "run.json")
 
 
-def prepare_folder(folder: Path, *, overwrite: bool = False) -> Path:
-    """Make the folder and prove, before any training, that results can be written there without losing others."""
+def prepare_folder(folder: Path, *, overwrite: bool = False, go_on: bool = False) -> Path:
+    """Make the folder and prove, before any training, that results can be written there without losing others.
+
+    With ``go_on`` a folder whose run was cut off is taken as it is; ``overwrite`` starts anew.
+    """
     check_writable(folder)
+    if overwrite:
+        (folder / CHECKPOINT).unlink(missing_ok=True)
+    if overwrite or (go_on and _was_cut_off(folder)):
+        return folder
+    if _was_cut_off(folder):
+        raise OutputError(
+            f"the output folder {folder} holds a run that was cut off: "
+            "add --checkpoint-every to go on with it, or --overwrite to start anew."
+        )
     present = [name for name in FILES if (folder / name).exists()]
-    if present and not overwrite:
+    if present:
         raise OutputError(
             f"the output folder {folder} already holds a run ({', '.join(present)}): choose another --out, or add --overwrite."
         )
@@ -52,15 +64,16 @@ def check_file(path: Path, *, overwrite: bool = False) -> Path:
     return path
 
 
-def default_folder(graph: Graph, method: str, seed: int) -> Path:
-    """runs/GRAPH-METHOD-seedN, with a number behind it if that is taken; one with a checkpoint alone waits to go on."""
+def default_folder(graph: Graph, method: str, seed: int, *, go_on: bool = False) -> Path:
+    """runs/GRAPH-METHOD-seedN, with a number behind it if that is taken; with ``go_on`` one whose run was cut off is not."""
     name = f"{graph.name}-{method}-seed{seed}".replace("+", "plus").replace("(", "-").replace(")", "")
     candidates = (Path("runs") / (name if i == 1 else f"{name}-{i}") for i in range(1, 10_000))
-    return next(folder for folder in candidates if not folder.exists() or _waits_to_go_on(folder))
+    return next(folder for folder in candidates if not folder.exists() or (go_on and _was_cut_off(folder)))
 
 
-def _waits_to_go_on(folder: Path) -> bool:
-    return (folder / CHECKPOINT).exists() and not any((folder / name).exists() for name in FILES)
+def _was_cut_off(folder: Path) -> bool:
+    """Killed, or stopped by Ctrl-C: a run that ended has no checkpoint."""
+    return (folder / CHECKPOINT).exists()
 
 
 def scores_of(fitted: Fitted, graph: Graph, embeddings: Any, splits: int, seed: int, baselines: bool) -> dict[str, Any]:

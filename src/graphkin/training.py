@@ -139,13 +139,11 @@ class Prepared:
         checkpoints: Sequence[Checkpoint] = (),
     ) -> Trained:
         """Train one group, side by side; ``graphs`` may give every seed training labels of its own."""
-        start = time.perf_counter()
         graphs = graphs or [self.graph] * len(seeds)
         tasks = [
             task_for(graph, self.method, self.weights, seed, self.device) for graph, seed in zip(graphs, seeds, strict=True)
         ]
         curves = train(tasks, self.method, self.device, progress, title, checkpoints)
-        seconds = {"prepare": self.seconds, "train": (time.perf_counter() - start) / len(seeds)}
         fitted = [
             Fitted(
                 method=self.method,
@@ -156,7 +154,7 @@ class Prepared:
                 feature_names=self.graph.feature_names,
                 losses=tuple(curve.losses),
                 interrupted=curve.interrupted,
-                seconds=seconds,
+                seconds={"prepare": self.seconds, "train": curve.seconds},
                 kernel=task.kernel,
             )
             for task, curve, seed in zip(tasks, curves, seeds, strict=True)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
+import math
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import MISSING, dataclass, field, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -121,7 +123,9 @@ class Experiment:
             _check(_is_table_of(rows, Mapping), "published", shape, rows)
             for value in (value for values in rows.values() for value in values.values()):
                 numbers = isinstance(value, list | tuple) and len(value) == 2
-                _check(numbers and all(isinstance(n, int | float) and n >= 0 for n in value), "published", shape, value)
+                _check(
+                    numbers and all(isinstance(n, int | float) and 0 <= n < math.inf for n in value), "published", shape, value
+                )
 
     def seeds_of(self, row: Row, dataset: str) -> range:
         wanted = row.seeds.get(dataset) if isinstance(row.seeds, Mapping) else row.seeds
@@ -190,11 +194,13 @@ def parse(name: str, text: str) -> Experiment:
         given = tomllib.loads(text)
         listed = given.pop("rows", [])
         _check(isinstance(listed, list) and all(isinstance(row, dict) for row in listed), "rows", "written as [[rows]]", listed)
-        rows = tuple(Row(**entry) for row in listed for entry in _combinations(row))
+        rows = tuple(_row(entry) for row in listed for entry in _combinations(row))
         for key in ("datasets", "measures"):
             _check(isinstance(given.get(key), list), key, "a list of texts, not empty", given.get(key))
             given[key] = tuple(given[key])
+        _check_keys(given, Experiment, "name", "rows")
         experiment = Experiment(name=name, rows=rows, **{"source": "", **given})
+        _check_mentioned(experiment)
         for row, dataset in itertools.product(experiment.rows, experiment.datasets):
             method = row.chosen(dataset)
             trained_with_labels = method is not None and row.baseline is None and method.needs_labels
@@ -208,6 +214,35 @@ def parse(name: str, text: str) -> Experiment:
     except InputError as error:
         raise SettingError(f"experiment {name}: {error}") from error
     return experiment
+
+
+def _row(entry: dict[str, Any]) -> Row:
+    _check_keys(entry, Row)
+    return Row(**entry)
+
+
+def _check_keys(given: Mapping[str, Any], kind: type, *not_given: str) -> None:
+    """What a dataclass needs is there, and nothing else."""
+    known = [one for one in dataclasses.fields(kind) if one.name not in not_given]
+    for name in given:
+        check_choice("key", name, [one.name for one in known])
+    for one in known:
+        if one.name not in (*given, "source") and one.default is MISSING and one.default_factory is MISSING:
+            raise SettingError(f"{one.name} is missing.")
+
+
+def _check_mentioned(experiment: Experiment) -> None:
+    """Settings and published numbers are of rows, datasets and measures that the experiment has."""
+    for row in experiment.rows:
+        for dataset in (*row.on, *(row.seeds if isinstance(row.seeds, Mapping) else ())):
+            check_choice(f"dataset of row {row.name!r}", dataset, experiment.datasets)
+    names = dict.fromkeys(row.published_as or row.name for row in experiment.rows)
+    for measure, rows in experiment.published.items():
+        check_choice("published measure", measure, experiment.measures)
+        for name, values in rows.items():
+            check_choice("published row", name, names)
+            for dataset in values:
+                check_choice("published dataset", dataset, experiment.datasets)
 
 
 def check_text(name: str, value: object, *, optional: bool = False) -> None:

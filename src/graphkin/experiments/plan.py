@@ -100,7 +100,7 @@ def jobs_of(
     experiments: Iterable[Experiment],
     graphs: dict[str, Graph],
     finished: set[tuple[str, int]],
-    together: Callable[[Graph], int],
+    together: Callable[[Graph], int] = lambda graph: 1,
     epochs: int | None = None,
 ) -> list[Job]:
     """All unfinished runs, each once, some seeds ``together`` in a job.

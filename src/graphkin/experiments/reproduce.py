@@ -81,8 +81,8 @@ def reproduce(
 
     end = None if seconds is None else time.monotonic() + seconds
     todo = jobs_of(experiments, graphs, store.finished(), together, epochs=epochs)
-    everything = jobs_of(experiments, graphs, set(), together, epochs=epochs)
-    watch.plan(todo, sum(len(job.seeds) for job in everything) - sum(len(job.seeds) for job in todo))
+    everything = jobs_of(experiments, graphs, set(), epochs=epochs)
+    watch.plan(todo, _runs(everything) - _runs(todo))
     run = _on_gpu if where.type == "cuda" else _on_cpu
     keep = None if checkpoint_every is None else Keep(store.path.with_suffix(".checkpoints"), checkpoint_every)
     failures: list[Failure] = []
@@ -105,6 +105,14 @@ def reproduce(
             if todo and len(store.finished()) + len(failures) == before:
                 time.sleep(WAIT_SECONDS)  # others are at the rest
     return failures
+
+
+def runs_left(experiments: list[Experiment], store: Store, graphs: dict[str, Graph], *, epochs: int | None = None) -> int:
+    return _runs(jobs_of(experiments, graphs, store.finished(), epochs=epochs))
+
+
+def _runs(jobs: list[Job]) -> int:
+    return sum(len(job.seeds) for job in jobs)
 
 
 def _claimed(todo: list[Job], store: Store, end: float | None) -> Iterator[Job]:

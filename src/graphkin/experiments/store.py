@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import json
+import math
 import os
 import socket
 import sqlite3
@@ -59,23 +60,26 @@ class Outcome:
 class Store:
     """Runs by task and seed. A ``.json`` file is an export, which is read whole and not written."""
 
-    def __init__(self, path: Path, *, must_exist: bool = False) -> None:
+    def __init__(self, path: Path, *, read_only: bool = False) -> None:
         self.path = path
         self._lock = threading.Lock()
-        if must_exist and not path.is_file():
+        if read_only and not path.is_file():
             raise OutputError(f"no results at {path}; graphkin reproduce makes them.")
         try:
             if path.suffix == ".json":
                 self._database = _connect(":memory:")
                 self._database.executescript(SCHEMA)
                 self._read_export(path)
+            elif read_only:
+                self._database = _connect(f"{path.absolute().as_uri()}?mode=ro")
             else:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                self._database = _connect(str(path))
-                self._database.executescript(SCHEMA)
+                self._make_tables()
+            if path.suffix != ".json":
                 self._check_version()
             self._check_contents()
         except (sqlite3.DatabaseError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            if "locked" in str(error):
+                raise OutputError(f"{path} is kept busy by another process: try again later.") from error
             raise OutputError(f"{path} is no file of graphkin's results, or is damaged: {error}.") from error
 
     def close(self) -> None:
@@ -230,14 +234,28 @@ class Store:
         with path.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow(
-                ["graph", "method", "protocol", "seed", "measure", "test", "val", "seconds", "kernel", "finished", "task"]
+                [
+                    "graph",
+                    "method",
+                    "protocol",
+                    "seed",
+                    "measure",
+                    "test",
+                    "val",
+                    "seconds",
+                    "kernel",
+                    "finished",
+                    "task",
+                    "settings",
+                ]
             )
             for outcome in self.outcomes():
                 task = tasks[outcome.task]
                 method = task["baseline"] or task["method"]["name"]
+                settings = json.dumps(task["method"])
                 for measure, accuracy in outcome.test.items():
                     what = (task["graph"], method, task["protocol"], outcome.seed, measure, accuracy, outcome.val.get(measure))
-                    writer.writerow([*what, outcome.seconds, outcome.kernel, outcome.finished, outcome.task])
+                    writer.writerow([*what, outcome.seconds, outcome.kernel, outcome.finished, outcome.task, settings])
 
     def _read_export(self, path: Path) -> None:
         data = json.loads(path.read_text(encoding="utf-8"))
@@ -252,10 +270,19 @@ class Store:
             values = (task, seed, json.dumps(test), json.dumps(val), json.dumps(losses), *rest)
             database.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
 
-    def _check_version(self) -> None:
+    def _make_tables(self) -> None:
+        """In a new file; another program's database is left as it is."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._database = _connect(self.path.absolute().as_uri())
         with self._transaction() as database:
-            database.execute("INSERT OR IGNORE INTO about VALUES (?, ?)", (FORMAT, str(FORMAT_VERSION)))
-            found = database.execute("SELECT value FROM about WHERE name = ?", (FORMAT,)).fetchone()
+            tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+            if not tables:
+                for statement in SCHEMA.split(";"):
+                    database.execute(statement)
+                database.execute("INSERT INTO about VALUES (?, ?)", (FORMAT, str(FORMAT_VERSION)))
+
+    def _check_version(self) -> None:
+        found = self._database.execute("SELECT value FROM about WHERE name = ?", (FORMAT,)).fetchone()
         if found != (str(FORMAT_VERSION),):
             raise ValueError(f"its format is {found}, this graphkin reads {FORMAT_VERSION}")
 
@@ -268,7 +295,7 @@ class Store:
         for outcome in self.outcomes():
             numbers = [*outcome.test.values(), *outcome.val.values(), *outcome.losses, outcome.seconds]
             known = outcome.task in tasks and isinstance(json.loads(outcome.environment), dict)
-            if not known or not all(isinstance(number, int | float) for number in numbers):
+            if not known or not all(isinstance(number, int | float) and math.isfinite(number) for number in numbers):
                 raise ValueError(f"the run of task {outcome.task} with seed {outcome.seed} is not one")
         if len(self.outcomes()) != len(self.finished()):
             raise ValueError("a run's machine is missing")
@@ -288,7 +315,7 @@ class Store:
 
 
 def _connect(path: str) -> sqlite3.Connection:
-    return sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)
+    return sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False, uri=True)
 
 
 def _alive(host: str, process: int, until: float) -> bool:
