@@ -315,7 +315,8 @@ def to_json(method: Method) -> dict[str, Any]:
 
     def encode(value: Any) -> Any:
         if is_dataclass(value):
-            return {"type": type(value).__name__} | {f.name: encode(getattr(value, f.name)) for f in fields(value)}
+            told = [f for f in fields(value) if not (f.metadata.get("later") and getattr(value, f.name) == f.default)]
+            return {"type": type(value).__name__} | {f.name: encode(getattr(value, f.name)) for f in told}
         return list(value) if isinstance(value, tuple) else value
 
     encoded: dict[str, Any] = encode(method)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,8 @@ from graphkin.errors import GraphError, SettingError, check_choice, check_range,
 from graphkin.graphs import Graph, as_graph
 from graphkin.sparse import SparseMatrix
 
+LATER = {"later": True}
+"""metadata of a setting that is younger than stored runs: it is told only where it is not the default"""
 STRUCTURES = ("ppr", "ppr-cosine")
 BLOCK, BLOCK_PAIRS = 1024, 2**26
 """nodes and pairs of nodes that are compared at a time, whichever is less"""
@@ -258,6 +260,9 @@ class Stored(NodeSimilarity):
         else:
             super().strip(first, last, out, columns, factor)
 
+    def total(self) -> float:
+        return float(self.matrix.values.double().sum()) if isinstance(self.matrix, SparseMatrix) else super().total()
+
     def stored(self, dtype: torch.dtype | None = None) -> Stored:
         dense = self.matrix.to_dense() if isinstance(self.matrix, SparseMatrix) else self.matrix
         dtype = dtype or dense.dtype
@@ -293,7 +298,8 @@ class Similarity:
     ``beta`` is the share of features (0: structure alone, 1: features alone). ``structure`` is "ppr" or "ppr-cosine",
     ``alpha`` the restart probability, ``steps`` the number of PageRank steps (None: exact), ``self_loops`` whether each node
     is linked with itself before normalising. ``top_k`` keeps the k largest PageRanks of every node (None: all), so that a graph
-    whose N×N similarity does not fit into memory has one that is computed on the fly.
+    whose N×N similarity does not fit into memory has one that is computed on the fly; each is then too small by at most
+    ``pagerank_error`` times the root of both nodes' degrees (:mod:`graphkin.pagerank`).
     """
 
     beta: float = 0.7
@@ -302,6 +308,7 @@ class Similarity:
     steps: int | None = 20
     self_loops: bool = True
     top_k: int | None = None
+    pagerank_error: float = field(default=1e-4, metadata=LATER)
 
     def __post_init__(self) -> None:
         check_range("beta", self.beta, at_least=0, at_most=1)
@@ -311,6 +318,7 @@ class Similarity:
             check_whole("steps", self.steps, at_least=1)
         if self.top_k is not None:
             check_whole("top_k", self.top_k, at_least=1)
+        check_range("pagerank_error", self.pagerank_error, above=0)
         if not isinstance(self.self_loops, bool):
             raise SettingError(f"self_loops must be true or false, found {self.self_loops!r}.")
 
@@ -324,6 +332,10 @@ class Similarity:
                 "the graph has no edges, so it has no structure to compare: only beta=1 (features alone) is possible, "
                 f"found beta={self.beta}."
             )
+        structure = self._structure(graph, dtype) if self.top_k is None else self._sparse_structure(graph, dtype)
+        return structure if self.beta == 0 else Blend(structure, FeatureCosine(graph.x.to(dtype=dtype)), self.beta)
+
+    def _structure(self, graph: Graph, dtype: torch.dtype) -> NodeSimilarity:
         pagerank = PageRank(
             graph.edge_index,
             graph.num_nodes,
@@ -333,10 +345,28 @@ class Similarity:
             dtype=dtype,
             edge_weight=graph.edge_weight,
         )
-        structure: NodeSimilarity = pagerank if self.structure == "ppr" else PageRankCosine(pagerank)
-        if self.top_k is not None and self.beta < 1:
-            structure = structure.top(self.top_k)
-        return structure if self.beta == 0 else Blend(structure, FeatureCosine(graph.x.to(dtype=dtype)), self.beta)
+        return pagerank if self.structure == "ppr" else PageRankCosine(pagerank)
+
+    def _sparse_structure(self, graph: Graph, dtype: torch.dtype) -> Stored:
+        """``self._structure(graph, dtype).top(self.top_k)``, up to the error, without N×N work."""
+        from graphkin.pagerank import cosine_rows, symmetric_csr, top_pagerank
+
+        assert self.top_k is not None
+        rows = top_pagerank(
+            graph.edge_index,
+            graph.num_nodes,
+            self.top_k,
+            alpha=self.alpha,
+            steps=self.steps,
+            self_loops=self.self_loops,
+            edge_weight=graph.edge_weight,
+            error=self.pagerank_error,
+        )
+        if self.structure == "ppr-cosine":
+            rows = cosine_rows(rows, self.top_k)
+        rowptr, columns, values = (torch.from_numpy(part).to(graph.edge_index.device) for part in symmetric_csr(rows))
+        csr = SparseMatrix.from_parts(rowptr, columns, values.to(dtype), (graph.num_nodes, graph.num_nodes)).csr
+        return Stored(SparseMatrix(csr, transposed=csr), symmetric=True)
 
 
 class SameClass(NodeSimilarity):
