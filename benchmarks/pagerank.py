@@ -3,8 +3,8 @@
     python benchmarks/pagerank.py                       # both, on 20,000 nodes and 200,000 edges
     python benchmarks/pagerank.py --nodes 1000000       # ours alone beyond 50,000 nodes
 
-Each run prints a table and adds its rows to benchmarks/results/pagerank.json. The error is the largest one of some nodes, divided
-by the root of both degrees as the bound is; times are without compilation.
+Each run prints a table and adds its rows to benchmarks/results/pagerank.json. The error is the largest one of some nodes,
+divided by the root of both degrees as the bound is; times are without compilation.
 """
 
 from __future__ import annotations

@@ -29,6 +29,8 @@ LATER = {"later": True}
 STRUCTURES = ("ppr", "ppr-cosine")
 BLOCK, BLOCK_PAIRS = 1024, 2**26
 """nodes and pairs of nodes that are compared at a time, whichever is less"""
+SUMMED_BELOW, SAMPLED_NODES = 50_000, 4096
+"""Up to so many nodes clipped cosines are all added up; beyond, so many nodes are compared with as many others."""
 DENSE_BELOW_BYTES = 2**30
 """Sparse features that take less than this as a dense matrix are one on a GPU, which multiplies it many times faster."""
 
@@ -180,8 +182,9 @@ class FeatureCosine(NodeSimilarity):
 
     def block(self, rows: Tensor, columns: Tensor | None = None) -> Tensor:
         if isinstance(self.unit, SparseMatrix):
-            cosines = (self.unit @ self.unit.rows(rows).T).T
-            return cosines.clamp(min=0) if columns is None else cosines[:, columns].clamp(min=0)
+            if columns is None:
+                return (self.unit @ self.unit.rows(rows).T).T.clamp(min=0)
+            return (self.unit.rows(rows) @ self.unit.rows(columns).T).clamp(min=0)
         others = self.unit if columns is None else self.unit[columns]
         return (self.unit[rows] @ others.T).clamp(min=0)
 
@@ -197,10 +200,20 @@ class FeatureCosine(NodeSimilarity):
     def total(self) -> float:
         r""":math:`\sum_{ij} \cos(x_i, x_j) = \|\sum_i x_i / \|x_i\|\|^2` when nothing had to be clipped."""
         if not self.non_negative:
-            return super().total()
+            return super().total() if self.num_nodes <= SUMMED_BELOW else self._estimated_total()
         ones = torch.ones(self.num_nodes, 1, dtype=self.unit.dtype, device=self.device)
         summed = self.unit.T @ ones
         return float(summed.double().square().sum())
+
+    def _estimated_total(self) -> float:
+        """From the pairs of two samples of nodes; a node with itself counts on its own."""
+        draw = torch.Generator().manual_seed(0)
+        rows, columns = (torch.randint(self.num_nodes, (SAMPLED_NODES,), generator=draw).to(self.device) for _ in range(2))
+        own = rows[:, None] == columns
+        others = sum(float(self.block(part, columns).masked_fill(own[place], 0).double().sum()) for place, part in _parts(rows))
+        share = others / (own.numel() - int(own.sum()))
+        ones = float((length_of_rows(self.unit) > 0).sum())
+        return ones + share * self.num_nodes * (self.num_nodes - 1)
 
 
 class Blend(NodeSimilarity):
@@ -463,6 +476,11 @@ def _is_symmetric(matrix: Tensor | SparseMatrix) -> bool:
         torch.allclose(matrix[rows], matrix[:, rows].T, rtol=1e-5, atol=noise)
         for rows in (slice(first, first + BLOCK) for first in range(0, len(matrix), BLOCK))
     )
+
+
+def _parts(rows: Tensor) -> Iterator[tuple[slice, Tensor]]:
+    for first in range(0, len(rows), BLOCK):
+        yield slice(first, first + BLOCK), rows[first : first + BLOCK]
 
 
 def _inverse(values: Tensor) -> Tensor:

@@ -95,7 +95,7 @@ class SparseMatrix:
 
     def rows(self, index: Tensor) -> Tensor:
         """The chosen rows as a dense block."""
-        target, source = self._entries(index)
+        target, source = self.entries(index)
         block = self.values.new_zeros(index.numel(), self.shape[1])
         block[target, self.columns[source]] = self.values[source]
         return block
@@ -105,14 +105,14 @@ class SparseMatrix:
         columns, again = columns.unique(return_inverse=True)
         place = torch.full((self.shape[1],), -1, device=columns.device)
         place[columns] = torch.arange(columns.numel(), device=columns.device)
-        target, source = self._entries(rows)
+        target, source = self.entries(rows)
         column = place[self.columns[source]]
         found = column >= 0
         block = self.values.new_zeros(rows.numel(), columns.numel())
         block[target[found], column[found]] = self.values[source[found]]
         return block[:, again]
 
-    def _entries(self, index: Tensor) -> tuple[Tensor, Tensor]:
+    def entries(self, index: Tensor) -> tuple[Tensor, Tensor]:
         """For every stored value of the chosen rows, which of them it is in and where it is stored."""
         rowptr = self.csr.crow_indices()
         start, counts = rowptr[index], rowptr.diff()[index]
@@ -139,6 +139,28 @@ class SparseMatrix:
     def _row_of(self, begin: int, end: int) -> Tensor:
         """The rows of the stored values from ``begin`` up to ``end``."""
         return torch.searchsorted(self.csr.crow_indices(), torch.arange(begin, end, device=self.device), right=True) - 1
+
+    def row_slice(self, first: int, last: int) -> SparseMatrix:
+        """The rows from ``first`` up to ``last``; nothing is copied but their pointers."""
+        rowptr = self.csr.crow_indices()[first : last + 1]
+        begin, end = int(rowptr[0]), int(rowptr[-1])
+        shape = (last - first, self.shape[1])
+        return SparseMatrix.from_parts(rowptr - begin, self.columns[begin:end], self.values[begin:end], shape)
+
+    def times(self, other: Tensor | SparseMatrix) -> Tensor:
+        """The dense product with a constant, be it sparse."""
+        product: Tensor
+        if isinstance(other, Tensor):
+            product = torch.sparse.mm(self.csr, other)
+            return product
+        if self.device.type == "cuda":
+            product = torch.sparse.mm(self.csr, other.csr)
+            return product.to_dense()
+        return torch.from_numpy((self.to_scipy() @ other.to_scipy()).toarray())
+
+    def to_scipy(self) -> Any:
+        parts = (self.values.numpy(), self.columns.numpy(), self.csr.crow_indices().numpy())
+        return scipy.sparse.csr_matrix(parts, shape=tuple(self.shape))
 
     def __matmul__(self, dense: Tensor) -> Tensor:
         product: Tensor = _Product.apply(dense, self)  # type: ignore[no-untyped-call]

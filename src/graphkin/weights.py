@@ -53,11 +53,14 @@ class Candidates(NamedTuple):
     """The sampled nodes.
 
     ``columns`` is V_M ∪ V_N in increasing order; the masks [columns] say which of them is in which (None: all are).
+    With ``log_factors`` [columns] the nodes stand for all nodes of the graph, each for e^factor of them: sums over the sample
+    are then estimates of sums over V (:mod:`graphkin.sampling`).
     """
 
     columns: Tensor
     positive: Tensor | None = None
     negative: Tensor | None = None
+    log_factors: Tensor | None = None
 
     @staticmethod
     def draw(num_nodes: int, positives: int | None, negatives: int | None, generator: torch.Generator) -> Candidates:
@@ -127,7 +130,8 @@ class AllAlike(NegativeWeights):
     dtype: torch.dtype = torch.float32
 
     def log(self, rows: Tensor, candidates: Candidates) -> Tensor:
-        weights = torch.zeros(rows.numel(), candidates.columns.numel(), dtype=self.dtype, device=rows.device)
+        size = (rows.numel(), candidates.columns.numel())
+        weights = _with_factors(torch.zeros(size, dtype=self.dtype, device=rows.device), candidates)
         excluded = _excluded(rows, candidates.columns, candidates.negative)
         return weights.masked_fill(excluded, NONE)
 
@@ -146,6 +150,13 @@ class Linked(PositiveWeights):
 
 
 @dataclass(frozen=True)
+class Effective:
+    """A temperature that is found whenever an anchor needs it, so that this many candidates are in effect."""
+
+    count: float
+
+
+@dataclass(frozen=True)
 class Attraction(PositiveWeights):
     """w⁺ from similarity, with one τ_p or one for each anchor.
 
@@ -154,21 +165,21 @@ class Attraction(PositiveWeights):
     """
 
     similarity: NodeSimilarity
-    tau: float | Tensor
+    tau: float | Tensor | Effective
     counterpart: bool = True
     normalised: bool = True
 
     def log(self, rows: Tensor, candidates: Candidates) -> tuple[Tensor, Tensor]:
-        tau = self.tau[rows, None] if isinstance(self.tau, Tensor) else self.tau
-        block = log_attraction(_similarity_block(self.similarity, rows, candidates), tau)
+        similarity = _similarity_block(self.similarity, rows, candidates)
         excluded = _excluded(rows, candidates.columns, candidates.positive)
-        block = block.masked_fill(excluded, NONE)
-        own = (
-            log_attraction(self.similarity.own(rows)[:, None], tau)[:, 0]
-            if self.counterpart
-            else torch.full_like(block[:, 0], NONE)
-        )
-        members = (~excluded).sum(1) + int(self.counterpart)
+        own_similarity = self.similarity.own(rows) if self.counterpart else similarity.new_zeros(rows.numel())
+        tau = self._temperatures(rows, similarity, own_similarity, excluded, candidates)
+        block = _with_factors(log_attraction(similarity, tau), candidates).masked_fill(excluded, NONE)
+        own = log_attraction(own_similarity[:, None], tau)[:, 0] if self.counterpart else torch.full_like(block[:, 0], NONE)
+        if candidates.log_factors is None:
+            members = (~excluded).sum(1) + int(self.counterpart)
+        else:
+            members = torch.full_like(rows, self.similarity.num_nodes - 1 + int(self.counterpart))
         total = torch.cat([block, own[:, None]], dim=1).logsumexp(dim=1)
         log_mean = total - members.to(total).log() if self.normalised else torch.zeros_like(total)
         empty = total == NONE
@@ -176,8 +187,20 @@ class Attraction(PositiveWeights):
         fallback = members.to(total).log() if self.counterpart else torch.full_like(own, NONE)
         return block, torch.where(empty, fallback, own - log_mean)
 
+    def _temperatures(
+        self, rows: Tensor, similarity: Tensor, own: Tensor, excluded: Tensor, candidates: Candidates
+    ) -> float | Tensor:
+        if not isinstance(self.tau, Effective):
+            return self.tau[rows, None] if isinstance(self.tau, Tensor) else self.tau
+        others = similarity.masked_fill(excluded, 0)
+        factors = _factors(candidates, others)
+        if self.counterpart:
+            others, factors = torch.cat([others, own[:, None]], dim=1), torch.cat([factors, factors.new_ones(1)])
+        return _temperatures_of(others, attraction_entropy, math.log(self.tau.count), None, factors)[:, None]
+
     def numbers(self, rows: Tensor, block: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """a and l of :class:`FunctionWeights`, and the own counterpart's weight, from the rows' similarity to all nodes."""
+        assert not isinstance(self.tau, Effective)
         tau = _at(self.tau, rows, block)
         own = log_attraction(block[torch.arange(rows.numel(), device=rows.device), rows], tau)
         if block.amax() < 60 * tau.amin():
@@ -199,11 +222,12 @@ class Repulsion(NegativeWeights):
     """w⁻ from similarity, with one τ_n or one for each anchor. Without ``normalised`` the weights are D itself."""
 
     similarity: NodeSimilarity
-    tau: float | Tensor
+    tau: float | Tensor | Effective
     normalised: bool = True
 
     def numbers(self, rows: Tensor, block: Tensor) -> tuple[Tensor, Tensor]:
         """b and m of :class:`FunctionWeights`, from the rows' similarity to all nodes."""
+        assert not isinstance(self.tau, Effective)
         tau = _at(self.tau, rows, block)
         logs = log_repulsion(block, tau[:, None])
         logs[torch.arange(rows.numel(), device=rows.device), rows] = NONE
@@ -212,13 +236,18 @@ class Repulsion(NegativeWeights):
         return LOG2_E / tau, level
 
     def log(self, rows: Tensor, candidates: Candidates) -> Tensor:
-        tau = self.tau[rows, None] if isinstance(self.tau, Tensor) else self.tau
-        block = log_repulsion(_similarity_block(self.similarity, rows, candidates), tau)
+        similarity = _similarity_block(self.similarity, rows, candidates)
         excluded = _excluded(rows, candidates.columns, candidates.negative)
-        block = block.masked_fill(excluded, NONE)
+        tau = self.tau[rows, None] if isinstance(self.tau, Tensor) else self.tau
+        if isinstance(tau, Effective):
+            factors = _factors(candidates, similarity)
+            tau = _temperatures_of(similarity, repulsion_entropy, math.log(tau.count), excluded, factors)[:, None]
+        block = _with_factors(log_repulsion(similarity, tau), candidates).masked_fill(excluded, NONE)
         if not self.normalised:
             return block
         members = (~excluded).sum(1).to(block)
+        if candidates.log_factors is not None:
+            members = torch.full_like(members, self.similarity.num_nodes - 1)
         log_mean = block.logsumexp(dim=1) - members.log()
         return torch.where(excluded, NONE, block - log_mean[:, None])
 
@@ -290,7 +319,7 @@ class NodeWeights:
         shares = None
         if not isinstance(self.positive, OwnOnly):
             shares = torch.where(total[:, None] > NONE, attract - total[:, None], NONE).exp()
-        uniform = isinstance(self.negative, AllAlike) and candidates.negative is None
+        uniform = isinstance(self.negative, AllAlike) and candidates.negative is None and candidates.log_factors is None
         repel = None if uniform else self.negative.log(rows, candidates).exp()
         return LinearWeights(shares, total.exp(), own.exp(), repel)
 
@@ -304,6 +333,8 @@ class NodeWeights:
         if any(one is not used[0] or not one.symmetric for one in used):
             return None
         if isinstance(self.positive, Attraction) and not self.positive.counterpart:
+            return None
+        if any(isinstance(getattr(part, "tau", None), Effective) for part in (self.positive, self.negative)):
             return None
         if used and used[0].block(self.all_nodes()[:1]).dtype != torch.float32:
             return None
@@ -373,7 +404,7 @@ def repulsion_temperatures(similarity: NodeSimilarity, effective: float) -> Tens
     return _temperatures(similarity, repulsion_entropy, effective * (similarity.num_nodes - 1), own_counts=False)
 
 
-def attraction_entropy(similarity: Tensor, tau: Tensor, own: Tensor | None) -> Tensor:
+def attraction_entropy(similarity: Tensor, tau: Tensor, own: Tensor | None, factors: Tensor | None = None) -> Tensor:
     """``effective_count(log_attraction(similarity, tau)).log()`` without the pairs ``own``, in fewer passes.
 
     Where s/τ of a row goes beyond 60, the row is moved down to it: the −1 of T, and what it brings below zero, is nothing
@@ -381,40 +412,41 @@ def attraction_entropy(similarity: Tensor, tau: Tensor, own: Tensor | None) -> T
     """
     ratio = similarity / tau[:, None]
     beyond = (ratio.amax(dim=1, keepdim=True) - 60).clamp_(min=0)
-    return _entropy(ratio.sub_(beyond).expm1_().clamp_(min=0), own)
+    return _entropy(ratio.sub_(beyond).expm1_().clamp_(min=0), own, factors)
 
 
-def repulsion_entropy(similarity: Tensor, tau: Tensor, own: Tensor | None) -> Tensor:
+def repulsion_entropy(similarity: Tensor, tau: Tensor, own: Tensor | None, factors: Tensor | None = None) -> Tensor:
     """``effective_count(log_repulsion(similarity, tau)).log()`` without the pairs ``own``, in fewer passes."""
     ratio = similarity / -tau[:, None]
     if own is not None:
         ratio.masked_fill_(own, NONE)
-    return _entropy(ratio.sub_(ratio.amax(dim=1, keepdim=True)).exp_(), own)
+    return _entropy(ratio.sub_(ratio.amax(dim=1, keepdim=True)).exp_(), own, factors)
 
 
-def _entropy(weights: Tensor, own: Tensor | None) -> Tensor:
-    """Of weights ≥ 0 that are scaled to a sum of 1: log Σw − Σ w log w / Σw. Changes them."""
+def _entropy(weights: Tensor, own: Tensor | None, factors: Tensor | None) -> Tensor:
+    """Of weights ≥ 0 that are scaled to a sum of 1: log Σw − Σ w log w / Σw. Changes them.
+
+    With ``factors`` every weight counts that many times.
+    """
     if own is not None:
         weights.masked_fill_(own, 0)
-    total = weights.sum(dim=1)
-    spread = torch.special.xlogy(weights, weights).sum(dim=1)
+    if factors is None:
+        total = weights.sum(dim=1)
+        spread = torch.special.xlogy(weights, weights).sum(dim=1)
+    else:
+        total = weights @ factors
+        spread = torch.special.xlogy(weights, weights) @ factors
     return torch.where(total > 0, total.log() - spread / total, 0)
 
 
 def _temperatures(
     similarity: NodeSimilarity,
-    entropy: Callable[[Tensor, Tensor, Tensor | None], Tensor],
+    entropy: Callable[..., Tensor],
     wanted: float,
     *,
     own_counts: bool,
-    halvings: int = 6,
-    chords: int = 4,
 ) -> Tensor:
-    """τ in a bracket of its logarithm, all anchors of a block at once: the effective count grows with τ.
-
-    Halving makes the bracket so short that the entropy is almost a line on it; where a chord then meets the goal is nearly
-    right. An end that two chords do not move counts half the next time, so that both ends come in (the Illinois rule).
-    """
+    """τ of all anchors, block by block."""
     found = []
     goal = math.log(wanted)
     for rows in similarity.row_blocks():
@@ -423,20 +455,37 @@ def _temperatures(
         if not own_counts:
             own = torch.zeros_like(block, dtype=torch.bool)
             own[torch.arange(rows.numel(), device=rows.device), rows] = True
-        scale = (block if own is None else block.masked_fill(own, 0)).amax(dim=1)
-        scale = torch.where(scale > 0, scale, torch.ones_like(scale))
-        low, high = (scale * 1e-5).log(), (scale * 1e5).log()
-        below, above = torch.full_like(low, -1), torch.ones_like(high)
-        enough = torch.zeros_like(low, dtype=torch.bool)
-        for turn in range(halvings + chords):
-            middle = (low + high) / 2 if turn < halvings else _crossing(low, high, below, above)
-            surplus = entropy(block, middle.exp(), own) - goal
-            before, enough = enough, surplus >= 0
-            kept = torch.where((enough == before) & (turn > halvings), 0.5, 1.0).to(low)
-            below, above = torch.where(enough, below * kept, surplus), torch.where(enough, surplus, above * kept)
-            low, high = torch.where(enough, low, middle), torch.where(enough, middle, high)
-        found.append(_crossing(low, high, below, above).exp())
+        found.append(_temperatures_of(block, entropy, goal, own))
     return torch.cat(found)
+
+
+def _temperatures_of(
+    block: Tensor,
+    entropy: Callable[..., Tensor],
+    goal: float,
+    own: Tensor | None,
+    factors: Tensor | None = None,
+    halvings: int = 6,
+    chords: int = 4,
+) -> Tensor:
+    """τ in a bracket of its logarithm, all anchors of a block at once: the effective count grows with τ.
+
+    Halving makes the bracket so short that the entropy is almost a line on it; where a chord then meets the goal is nearly
+    right. An end that two chords do not move counts half the next time, so that both ends come in (the Illinois rule).
+    """
+    scale = (block if own is None else block.masked_fill(own, 0)).amax(dim=1)
+    scale = torch.where(scale > 0, scale, torch.ones_like(scale))
+    low, high = (scale * 1e-5).log(), (scale * 1e5).log()
+    below, above = torch.full_like(low, -1), torch.ones_like(high)
+    enough = torch.zeros_like(low, dtype=torch.bool)
+    for turn in range(halvings + chords):
+        middle = (low + high) / 2 if turn < halvings else _crossing(low, high, below, above)
+        surplus = entropy(block, middle.exp(), own, factors) - goal
+        before, enough = enough, surplus >= 0
+        kept = torch.where((enough == before) & (turn > halvings), 0.5, 1.0).to(low)
+        below, above = torch.where(enough, below * kept, surplus), torch.where(enough, surplus, above * kept)
+        low, high = torch.where(enough, low, middle), torch.where(enough, middle, high)
+    return _crossing(low, high, below, above).exp()
 
 
 def _crossing(low: Tensor, high: Tensor, below: Tensor, above: Tensor) -> Tensor:
@@ -457,6 +506,17 @@ def _excluded(rows: Tensor, columns: Tensor, members: Tensor | None) -> Tensor:
     """The pairs [rows, columns] that do not count: a node with itself, and what is outside the sampled set."""
     own = rows[:, None] == columns
     return own if members is None else own | ~members
+
+
+def _factors(candidates: Candidates, like: Tensor) -> Tensor:
+    """How many nodes each candidate stands for [C]."""
+    if candidates.log_factors is None:
+        return torch.ones_like(candidates.columns, dtype=like.dtype)
+    return candidates.log_factors.to(like).exp()
+
+
+def _with_factors(block: Tensor, candidates: Candidates) -> Tensor:
+    return block if candidates.log_factors is None else block + candidates.log_factors.to(block)
 
 
 def _similarity_block(similarity: NodeSimilarity, rows: Tensor, candidates: Candidates) -> Tensor:
