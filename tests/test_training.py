@@ -17,8 +17,12 @@ from torch_geometric.data import Data
 import graphkin
 from graphkin import Fitted, Graph, fit, fit_repeats, load, loop
 from graphkin.errors import DivergedError, GraphError, InputError, SettingError
+from graphkin.methods import GRACE
 from graphkin.presets import NAMES
 from graphkin.progress import progress
+from graphkin.synthetic import community_graph
+from graphkin.tasks import task_for
+from graphkin.training import prepare
 
 QUICK: dict[str, Any] = {"epochs": 5, "hidden": 16}
 
@@ -132,8 +136,8 @@ def test_a_users_own_similarity(small: Graph) -> None:
 def test_blocks_instead_of_stored_matrices_train_the_same(small: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     """No layer above similarity needs an N×N matrix: without room for one, the curve is the same."""
     stored = fit(small, "grace+", tau_pos=0.1, tau_neg=0.1, **QUICK)
-    monkeypatch.setattr("graphkin.tasks.STORE_BELOW_SHARE", 0)
-    streamed = fit(small, "grace+", tau_pos=0.1, tau_neg=0.1, **QUICK)
+    monkeypatch.setattr("graphkin.plans.STORE_BELOW_SHARE", 0)
+    (streamed,) = prepare(small, "grace+", tau_pos=0.1, tau_neg=0.1, planned=False, **QUICK).train([0]).fitted
     assert stored.losses == pytest.approx(streamed.losses, rel=1e-4, abs=1e-5)
 
 
@@ -253,6 +257,54 @@ def test_progress_lines_go_to_standard_error(small: Graph, capsys: pytest.Captur
 def test_bad_seeds_are_found_before_anything_is_trained(small: Graph, seeds: Any) -> None:
     with pytest.raises(SettingError, match="seed"):
         fit_repeats(small, "grace", seeds, epochs=10**6)
+
+
+SAMPLED: dict[str, Any] = {"candidates": 12, "anchors": 8, "near": 2, "hidden": 8, "epochs": 6}
+
+
+@pytest.mark.parametrize("method", ["grace", "gca", "grace+", "gca+", "grace+(p)", "grace+(n)"])
+@pytest.mark.parametrize("others", [{}, {"neighbours": 2}, {"pooling": "mean", "neighbours": 3}])
+def test_sampled_training_is_reproducible(small: Graph, method: str, others: dict[str, Any]) -> None:
+    settings = {**SAMPLED, **others, **({"top_k": 5} if "+" in method else {})}
+    one, other = (fit(small, method, seed=1, device="cpu", **settings) for _ in range(2))
+    assert torch.equal(one.embed(small), other.embed(small))
+    assert one.kernel == "blocked float32"
+
+
+@pytest.mark.parametrize(
+    ("method", "others"), [("grace", {}), ("grace+", {"top_k": 5}), ("grace+", {"top_k": 5, "neighbours": 8})]
+)
+def test_sampled_training_learns(method: str, others: dict[str, Any]) -> None:
+    graph = community_graph(300, classes=3, mean_degree=8, words=48)
+    settings = {"candidates": 40, "anchors": 40, "hidden": 16, "epochs": 150, "learning_rate": 0.01, **others}
+    losses = fit(graph, method, seed=1, device="cpu", **settings).losses
+    assert np.mean(losses[-20:]) < np.mean(losses[:20]) - 0.05
+
+
+def test_sampled_training_starts_at_the_full_loss(small: Graph) -> None:
+    """Many samples of the same embeddings: an estimate of the loss of all nodes."""
+    full: dict[str, Any] = {"hidden": 8, "epochs": 1, "drop_edges": (0.0, 0.0), "drop_features": (0.0, 0.0), "top_k": 5}
+    wanted = fit(small, "grace+", device="cpu", **full).losses[0]
+    prepared = prepare(small, "grace+", device="cpu", **full, candidates=30, near=4, anchors=30)
+    task = task_for(prepared.graph, prepared.method, prepared.weights, 0, prepared.device)
+    with torch.no_grad():
+        found = torch.stack([task.loss() for _ in range(300)])
+    assert float(found.mean()) == pytest.approx(wanted, abs=0.05)
+
+
+def test_more_candidates_than_nodes_are_all_nodes(small: Graph) -> None:
+    settings: dict[str, Any] = {"hidden": 8, "epochs": 3, "device": "cpu"}
+    full, many = fit(small, "grace+", **settings), fit(small, "grace+", candidates=1000, **settings)
+    assert torch.equal(full.embed(small), many.embed(small))
+
+
+def test_wrong_sampling_is_named() -> None:
+    with pytest.raises(SettingError, match="candidates must be given too"):
+        GRACE.configure(neighbours=3)
+    with pytest.raises(SettingError, match="positives_sampled and negatives_sampled must be none"):
+        GRACE.configure(candidates=30, positives_sampled=5)
+    with pytest.raises(SettingError, match="near must be a whole number >= 0"):
+        GRACE.configure(near=-1)
 
 
 def test_numpy_seeds_can_be_saved(small: Graph, tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ from graphkin.experiments.tables import summarise
 from graphkin.experiments.watch import watch
 from graphkin.files import check_writable, write_whole
 from graphkin.fitted import load
+from graphkin.plans import parse_memory, plan_for
 from graphkin.presets import NAMES
 from graphkin.readers import open_graph
 from graphkin.report.map import LAYOUTS
@@ -99,6 +100,7 @@ def fit_command(
         list[str] | None, typer.Option("--set", "-s", metavar="NAME=VALUE", help="Any setting; may be repeated.")
     ] = None,
     preset: Annotated[str | None, typer.Option(help="Use the shipped settings of this dataset.")] = None,
+    memory: Annotated[str | None, typer.Option(help="Use at most so much, e.g. 8GiB. Default: what the device has.")] = None,
     checkpoint_every: CheckpointOption = None,
     splits: SplitsOption = 5,
     nodes: NodesOption = None,
@@ -131,6 +133,8 @@ def fit_command(
       graphkin fit edges.csv --features degree
 
       graphkin fit --set tau_pos=0.1 --set tau_neg=0.1 --json > result.json
+
+      graphkin fit large.npz --memory 8GiB
     """
     opened = open_graph(graph, nodes=nodes, label=label, ignore=ignore or (), features=features, data_root=data_root)
     chosen = resolve(method, opened, preset).configure(**parse_settings(settings or []))
@@ -140,7 +144,7 @@ def fit_command(
     check_whole("splits", splits, at_least=1)
     check_whole("seed", seed, at_least=0)
     check_choice("format", kind, FORMATS)
-    device_named(device)
+    plan = plan_for(opened, chosen, device_named(device), parse_memory(memory))
     if checkpoint_every is not None:
         check_whole("checkpoint-every", checkpoint_every, at_least=1)
     go_on = checkpoint_every is not None
@@ -149,7 +153,10 @@ def fit_command(
     style = "none" if quiet else "visible"
     checkpoint = None if checkpoint_every is None else folder / CHECKPOINT
     every = checkpoint_every or 1
-    fitted = fit(opened, chosen, seed=seed, device=device, progress=style, checkpoint=checkpoint, checkpoint_every=every)
+    if not quiet:
+        print(f"plan: {plan}", file=sys.stderr)
+    how: dict[str, Any] = {"memory": memory, "progress": style, "checkpoint": checkpoint, "checkpoint_every": every}
+    fitted = fit(opened, plan.method, seed=seed, device=device, **how)
     embeddings = fitted.embed(opened)
     scores = scores_of(fitted, opened, embeddings, splits, seed, baselines)
     record = write_run(folder, fitted, opened, embeddings, scores, kind)

@@ -15,6 +15,8 @@ from torch.nn import functional as F
 
 from graphkin.arrays import Features
 from graphkin.errors import check_choice, check_range, check_whole
+from graphkin.neighbours import SampledView
+from graphkin.sparse import SparseMatrix
 from graphkin.views import View
 
 ACTIVATIONS = ("relu", "prelu", "rrelu")
@@ -62,13 +64,41 @@ class GCNEncoder(nn.Module):
         self.activations = nn.ModuleList([_activation(settings.activation) for _ in self.weights])
 
     def forward(self, x: Features, view: View, generator: torch.Generator | None = None) -> Tensor:
-        first = self.weights[0] if view.feature_mask is None else view.feature_mask[:, None] * self.weights[0]
-        hidden: Tensor = x @ first
+        hidden: Tensor = x @ self._first(view.feature_mask)
         for layer, bias in enumerate(self.biases):
             if layer > 0:
                 hidden = hidden @ self.weights[layer]
             hidden = self.activations[layer](view.adjacency @ hidden + bias, generator)
         return hidden
+
+    def of_some_nodes(self, view: SampledView, generator: torch.Generator | None = None) -> Tensor:
+        """The same for the nodes of a sampled view; neighbours are gathered before the first product, not after it."""
+        hidden: Tensor = self.activations[0](view.inputs @ self._first(view.feature_mask) + self.biases[0], generator)
+        for layer, block in enumerate(view.blocks, start=1):
+            hidden = self.activations[layer](block @ (hidden @ self.weights[layer]) + self.biases[layer], generator)
+        return hidden
+
+    def in_blocks(self, x: Features, adjacency: SparseMatrix, size: int) -> Tensor:
+        """``self(x, View(adjacency, None))``, layer by layer, ``size`` nodes at a time.
+
+        What a layer gives is multiplied by the next layer's weights at once, which makes it narrower.
+        """
+        nodes = x.shape[0]
+        below = torch.empty(0)
+        for layer, bias in enumerate(self.biases):
+            then = self.weights[layer + 1] if layer + 1 < len(self.weights) else None
+            output = bias.new_empty(nodes, bias.numel() if then is None else then.size(1))
+            for first in range(0, nodes, size):
+                rows = adjacency.row_slice(first, min(first + size, nodes))
+                received = rows.times(x) @ self.weights[0] if layer == 0 else rows.times(below)
+                hidden = self.activations[layer](received + bias)
+                output[first : first + size] = hidden if then is None else hidden @ then
+            below = output
+        return below
+
+    def _first(self, feature_mask: Tensor | None) -> Tensor:
+        first: Tensor = self.weights[0]
+        return first if feature_mask is None else feature_mask[:, None] * first
 
 
 class MLPEncoder(nn.Module):

@@ -18,7 +18,7 @@ from graphkin.errors import GraphError, SettingError, SplitError, check_choice, 
 from graphkin.fitted import Fitted, modules_for
 from graphkin.graphs import Graph, as_graph
 from graphkin.methods import Method
-from graphkin.probe import probe, probe_adam
+from graphkin.probe import ROWS_AT_A_TIME, probe, probe_adam
 from graphkin.similarity import normalised_adjacency
 from graphkin.sparse import SparseMatrix
 from graphkin.splits import Split, few_labels, random_split
@@ -110,14 +110,14 @@ def evaluate(
             parts = [torch.from_numpy(known[part.numpy()]) for part in drawn.parts().values()]
             yield Split(parts[0], parts[1], parts[2], drawn.name, s)
 
+    if protocol == "gca":
+        drawn = graph.public_splits if len(graph.public_splits) > 1 and not own else random()
+        return _accuracies(protocol, drawn, lambda split: probe_adam(_dense(rows), labels, split, seed=seed))
     unit = _unit_rows(rows)
     if protocol == "clustering":
         return Scores(protocol, _clustering(unit[known], labels[known], seeds))
     if protocol == "search":
         return Scores(protocol, _search(unit[known], labels[known]))
-    if protocol == "gca":
-        drawn = graph.public_splits if len(graph.public_splits) > 1 and not own else random()
-        return _accuracies(protocol, drawn, lambda split: probe_adam(_dense(rows), labels, split, seed=seed))
     chosen: dict[str, Callable[[], Iterable[Split]]] = {
         "grace": random,
         "public": lambda: public_splits(graph),
@@ -207,6 +207,7 @@ def _search(rows: Rows, labels: np.ndarray, block: int = 2048) -> dict[str, tupl
 
 
 def checked_rows(embeddings: Tensor | Rows, nodes: int) -> Rows:
+    """A copy in float64."""
     rows: Any = embeddings.detach().cpu().numpy() if isinstance(embeddings, Tensor) else embeddings
     rows = rows.tocsr() if scipy.sparse.issparse(rows) else np.asarray(rows)
     if rows.ndim != 2 or rows.shape[0] != nodes or rows.shape[1] == 0:
@@ -218,10 +219,14 @@ def checked_rows(embeddings: Tensor | Rows, nodes: int) -> Rows:
 
 
 def _unit_rows(rows: Rows) -> Rows:
+    """Dense rows are scaled in place: a million of them are gigabytes."""
     if scipy.sparse.issparse(rows):
         lengths = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)).ravel())
         return scipy.sparse.diags(1 / np.maximum(lengths, 1e-12)) @ rows
-    return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-12)
+    for first in range(0, len(rows), ROWS_AT_A_TIME):
+        part = rows[first : first + ROWS_AT_A_TIME]
+        part /= np.maximum(np.linalg.norm(part, axis=1, keepdims=True), 1e-12)
+    return rows
 
 
 def _checked_labels(graph: Graph) -> np.ndarray:

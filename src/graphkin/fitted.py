@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch_geometric.data import Data
 
 from graphkin.arrays import Features, row_scaled, smallest_entry
-from graphkin.encoders import Projector, linear
+from graphkin.encoders import GCNEncoder, Projector, linear
 from graphkin.errors import GraphError, InputError, ModelFileError
 from graphkin.files import write_tensors
 from graphkin.graphs import Graph, as_graph
@@ -22,6 +22,8 @@ from graphkin.methods import Method, from_json, to_json
 from graphkin.randomness import generator
 from graphkin.views import whole_graph
 
+LAYER_AT_ONCE_BYTES = 2**28
+"""Graphs whose widest layer takes more than this are embedded in blocks of nodes."""
 FORMAT = "graphkin-model"
 FORMAT_VERSION = 1
 
@@ -49,7 +51,16 @@ class Fitted:
         x = prepared_features(self.method, graph.x)
         self.modules.eval()
         encoder = self.modules["encoder"]
-        embeddings: Tensor = encoder(x) if self.method.views is None else encoder(x, whole_graph(graph))
+        embeddings: Tensor
+        if self.method.views is None:
+            embeddings = encoder(x)
+            return embeddings
+        assert isinstance(encoder, GCNEncoder)
+        view = whole_graph(graph)
+        widest = max(graph.num_features, *(weight.size(1) for weight in encoder.weights))
+        if 4 * graph.num_nodes * widest > LAYER_AT_ONCE_BYTES:
+            return encoder.in_blocks(x, view.adjacency, max(LAYER_AT_ONCE_BYTES // (16 * widest), 1))
+        embeddings = encoder(x, view)
         return embeddings
 
     @torch.no_grad()

@@ -74,13 +74,18 @@ class TwoViewLoss(nn.Module):
         candidates = None
         if self.positives is not None or self.negatives is not None:
             candidates = Candidates.draw(nodes, self.positives, self.negatives, self.generator)
+        return self.contrast(u, v, self.weights, anchors, candidates)
+
+    def contrast(
+        self, u: Tensor, v: Tensor, weights: NodeWeights, anchors: Tensor | None, candidates: Candidates | None
+    ) -> Tensor:
         with torch.autocast(u.device.type, enabled=False):
             u, v = (F.normalize(rows.to(self.dtype), dim=1) for rows in (u, v))
             sets = (self.pooling, anchors, candidates)
-            chosen = choose(u, self.weights, self.tau, *sets, self.implementation)
+            chosen = choose(u, weights, self.tau, *sets, self.implementation)
             precision = resolved(self.precision, chosen, u)
             self.kernel = f"{chosen} {precision}"
-            return two_view_loss(u, v, self.weights, self.tau, *sets, chosen, precision)
+            return two_view_loss(u, v, weights, self.tau, *sets, chosen, precision)
 
 
 class EnhancedInfoNCE(TwoViewLoss):

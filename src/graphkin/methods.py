@@ -12,12 +12,13 @@ from graphkin.errors import SettingError, check_choice, check_range, check_whole
 from graphkin.graphs import Graph
 from graphkin.kernels.precision import PRECISIONS
 from graphkin.objective import POOLINGS
-from graphkin.similarity import Labels, NodeSimilarity, Similarity, normalised_adjacency
+from graphkin.similarity import LATER, Labels, NodeSimilarity, Similarity, normalised_adjacency
 from graphkin.sparse import SparseMatrix
 from graphkin.views import TwoViews
 from graphkin.weights import (
     AllAlike,
     Attraction,
+    Effective,
     Linked,
     NegativeWeights,
     OwnOnly,
@@ -35,7 +36,7 @@ FEATURE_SCALES = ("auto", "rows", "none")
 class OwnCounterpart:
     """The only positive of a node is itself in the other view."""
 
-    def on(self, graph: Graph, similarity: NodeSimilarity | None, counterpart: bool) -> PositiveWeights:
+    def on(self, graph: Graph, similarity: NodeSimilarity | None, counterpart: bool, sampled: bool = False) -> PositiveWeights:
         return OwnOnly()
 
 
@@ -48,7 +49,7 @@ class Neighbours:
     def __post_init__(self) -> None:
         check_whole("hops", self.hops, at_least=1)
 
-    def on(self, graph: Graph, similarity: NodeSimilarity | None, counterpart: bool) -> PositiveWeights:
+    def on(self, graph: Graph, similarity: NodeSimilarity | None, counterpart: bool, sampled: bool = False) -> PositiveWeights:
         adjacency = normalised_adjacency(graph.edge_index, graph.num_nodes, self_loops=True, edge_weight=graph.edge_weight).csr
         power = adjacency
         for _ in range(self.hops - 1):
@@ -70,14 +71,16 @@ class Attract:
         if self.effective_positives is not None:
             check_range("effective_positives", self.effective_positives, at_least=1)
 
-    def on(self, graph: Graph, similarity: NodeSimilarity | None, counterpart: bool) -> PositiveWeights:
+    def on(self, graph: Graph, similarity: NodeSimilarity | None, counterpart: bool, sampled: bool = False) -> PositiveWeights:
         assert similarity is not None
-        return self.weights(similarity, counterpart)
+        return self.weights(similarity, counterpart, sampled)
 
-    def weights(self, similarity: NodeSimilarity, counterpart: bool = True) -> Attraction:
+    def weights(self, similarity: NodeSimilarity, counterpart: bool = True, sampled: bool = False) -> Attraction:
         if self.tau_pos is not None:
             return Attraction(similarity, self.tau_pos, counterpart)
         assert self.effective_positives is not None
+        if sampled:
+            return Attraction(similarity, Effective(self.effective_positives), counterpart)
         tau = attraction_temperatures(similarity, self.effective_positives, counterpart=counterpart)
         return Attraction(similarity, tau, counterpart)
 
@@ -86,7 +89,7 @@ class Attract:
 class Uniform:
     """Every other node is a negative with weight 1."""
 
-    def on(self, graph: Graph, similarity: NodeSimilarity | None) -> NegativeWeights:
+    def on(self, graph: Graph, similarity: NodeSimilarity | None, sampled: bool = False) -> NegativeWeights:
         return AllAlike()
 
 
@@ -104,14 +107,16 @@ class Repel:
         if self.effective_negatives is not None:
             check_range("effective_negatives", self.effective_negatives, above=0, at_most=1)
 
-    def on(self, graph: Graph, similarity: NodeSimilarity | None) -> NegativeWeights:
+    def on(self, graph: Graph, similarity: NodeSimilarity | None, sampled: bool = False) -> NegativeWeights:
         assert similarity is not None
-        return self.weights(similarity)
+        return self.weights(similarity, sampled)
 
-    def weights(self, similarity: NodeSimilarity) -> Repulsion:
+    def weights(self, similarity: NodeSimilarity, sampled: bool = False) -> Repulsion:
         if self.tau_neg is not None:
             return Repulsion(similarity, self.tau_neg)
         assert self.effective_negatives is not None
+        if sampled:
+            return Repulsion(similarity, Effective(self.effective_negatives * (similarity.num_nodes - 1)))
         return Repulsion(similarity, repulsion_temperatures(similarity, self.effective_negatives))
 
 
@@ -119,7 +124,7 @@ class Repel:
 class SameClass:
     """Every node of the anchor's class is a positive with weight 1, as T(1) is at τ_p = 1/log 2."""
 
-    def on(self, graph: Graph, similarity: NodeSimilarity | None, counterpart: bool) -> PositiveWeights:
+    def on(self, graph: Graph, similarity: NodeSimilarity | None, counterpart: bool, sampled: bool = False) -> PositiveWeights:
         assert similarity is not None
         return Attraction(similarity, 1 / math.log(2), counterpart, normalised=False)
 
@@ -128,7 +133,7 @@ class SameClass:
 class OtherClasses:
     """Every node of another class is a negative with weight 1; D(1) is 0 in float32 at this τ_n."""
 
-    def on(self, graph: Graph, similarity: NodeSimilarity | None) -> NegativeWeights:
+    def on(self, graph: Graph, similarity: NodeSimilarity | None, sampled: bool = False) -> NegativeWeights:
         assert similarity is not None
         return Repulsion(similarity, 1e-3, normalised=False)
 
@@ -138,6 +143,9 @@ class Optimiser:
     """Adam, for a number of epochs.
 
     ``anchors`` nodes are drawn as anchors in each epoch, and ``positives`` and ``negatives`` nodes as V_M and V_N (None: all).
+    ``candidates`` nodes are drawn in each epoch to stand for all, beside ``near`` similar ones of every anchor, and
+    ``neighbours`` of every node in every layer are looked at (None: all): an estimate of the full loss whose cost does not grow
+    with the graph.
     ``precision`` is that of the products of embeddings in the objective: "float32", "tf32", "bf16", or "auto", which is bf16
     for more than 4,096 nodes on a GPU with fused kernels and float32 otherwise.
     """
@@ -149,6 +157,9 @@ class Optimiser:
     positives_sampled: int | None = None
     negatives_sampled: int | None = None
     precision: str = "auto"
+    candidates: int | None = field(default=None, metadata=LATER)
+    near: int = field(default=8, metadata=LATER)
+    neighbours: int | None = field(default=None, metadata=LATER)
 
     def __post_init__(self) -> None:
         check_choice("precision", self.precision, PRECISIONS)
@@ -158,6 +169,19 @@ class Optimiser:
         for name in ("anchors", "positives_sampled", "negatives_sampled"):
             if getattr(self, name) is not None:
                 check_whole(name, getattr(self, name), at_least=2)
+        check_whole("near", self.near, at_least=0)
+        if self.candidates is not None:
+            check_whole("candidates", self.candidates, at_least=2)
+            if self.positives_sampled is not None or self.negatives_sampled is not None:
+                raise SettingError("candidates stand for all nodes: positives_sampled and negatives_sampled must be none.")
+        if self.neighbours is not None:
+            check_whole("neighbours", self.neighbours, at_least=1)
+            if self.candidates is None:
+                raise SettingError("neighbours are drawn for sampled nodes alone: candidates must be given too.")
+
+    def samples(self, num_nodes: int) -> bool:
+        """Whether some of so many nodes are drawn to stand for all."""
+        return self.candidates is not None and self.candidates < num_nodes
 
 
 @dataclass(frozen=True)
@@ -243,7 +267,10 @@ class Method:
         return replace(self, **changes)
 
 
-TWO_VIEWS_ONLY = ("anchors", "positives_sampled", "negatives_sampled", "precision", "pooling", "projector")
+TWO_VIEWS_ONLY = (
+    *("anchors", "positives_sampled", "negatives_sampled", "precision", "pooling", "projector"),
+    *("candidates", "near", "neighbours"),
+)
 COMPONENTS = ("encoder", "views", "positives", "negatives", "similarity", "supervision", "optimiser")
 
 GRACE = Method("grace", GCN(), TwoViews(), OwnCounterpart(), Uniform())

@@ -32,6 +32,8 @@ STRENGTHS = tuple(2.0**k for k in range(-10, 10))
 """The values of C, the inverse of the penalty, among which validation accuracy chooses."""
 WIDEST = 1024
 """The most features, or the most rows where features are more, that ``probe_torch`` decomposes."""
+ROWS_AT_A_TIME = 2**16
+"""are tested together"""
 MEMORY = 2**29
 """Bytes for the problems that are solved together."""
 
@@ -92,8 +94,11 @@ def probe_torch(
         np.divide(chances, total, out=chances, where=total > 0)
         qualities.append(_quality(classes[decisions.argmax(1)], chances, classes, labels[val]))
     best = qualities.index(max(qualities))
-    decisions = _decisions(_moved(rows[test], device), weights[best])
-    score = float((classes[decisions.argmax(1)] == labels[test]).mean())
+    right = 0
+    for part in np.split(test, range(ROWS_AT_A_TIME, len(test), ROWS_AT_A_TIME)):
+        decisions = _decisions(_moved(rows[part], device), weights[best])
+        right += int((classes[decisions.argmax(1)] == labels[part]).sum())
+    score = right / len(test)
     return ProbeResult(100 * score, 100 * qualities[best][0], STRENGTHS[best])
 
 

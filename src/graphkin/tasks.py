@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import copy
-from typing import Protocol
+from typing import Any, Protocol
 
-import psutil
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from graphkin.arrays import Features
+from graphkin.encoders import GCN, GCNEncoder
 from graphkin.fitted import modules_for, prepared_features
 from graphkin.graphs import Graph
 from graphkin.kernels import TRUSTED_TAU, choose, one_view_loss
 from graphkin.losses import TwoViewLoss
 from graphkin.methods import Method
+from graphkin.neighbours import NeighbourPlan
+from graphkin.plans import ANCHORS, matrices_fit
 from graphkin.randomness import generator
+from graphkin.sampling import SomeNodes, draw_candidates, similar_nodes
 from graphkin.similarity import Blend, FeatureCosine, NodeSimilarity, Stored
 from graphkin.sparse import SparseMatrix
 from graphkin.weights import Attraction, Linked, NodeWeights, Repulsion, StoredWeights
 
-STORE_BELOW_SHARE = 0.25
-"""Similarity and weights are kept as N×N matrices while they fit in this share of the memory, the machine's or the GPU's;
-beyond, blocks are computed when needed."""
 DENSE_ABOVE = 0.03
 """A GPU multiplies features faster as a dense matrix where more of them than this are not zero."""
 
@@ -59,7 +59,9 @@ class Task(Protocol):
 
 
 def task_for(graph: Graph, method: Method, weights: NodeWeights, seed: int, device: torch.device) -> Task:
-    build = TwoViewTask if method.views is not None else SupervisedTask
+    if method.views is None:
+        return SupervisedTask(graph, method, weights, seed, device)
+    build = SampledTask if method.optimiser.samples(graph.num_nodes) else TwoViewTask
     return build(graph, method, weights, seed, device)
 
 
@@ -78,7 +80,7 @@ class TwoViewTask:
         assert method.views is not None
         self.modules = modules_for(method, graph.num_features, 0, seed).to(device)
         self.x = _as_fast(prepared_features(method, graph.x))
-        self.plan = method.views.plan(graph)
+        self.plan = self._plan(graph, method)
         settings = method.optimiser
         self.contrast = TwoViewLoss(
             weights,
@@ -93,6 +95,10 @@ class TwoViewTask:
         )
         self.view_generator = generator(seed, "views", device)
         self.noise_generator = generator(seed, "noise", device)
+
+    def _plan(self, graph: Graph, method: Method) -> Any:
+        assert method.views is not None
+        return method.views.plan(graph)
 
     def loss(self) -> Tensor:
         u, v = (self._project(view) for view in (0, 1))
@@ -129,6 +135,46 @@ class TwoViewTask:
         if sampled or pooled or not fused or not _never_waits(self.contrast.weights):
             return None
         return [self.view_generator, self.noise_generator]
+
+
+class SampledTask(TwoViewTask):
+    """The same from some nodes that stand for all, and from some neighbours of theirs."""
+
+    def __init__(self, graph: Graph, method: Method, weights: NodeWeights, seed: int, device: torch.device) -> None:
+        super().__init__(graph, method, weights, seed, device)
+        self.settings, self.weights = method.optimiser, weights
+        self.similar = similar_nodes(weights)
+
+    def _plan(self, graph: Graph, method: Method) -> Any:
+        settings = method.optimiser
+        if settings.neighbours is None:
+            return super()._plan(graph, method)
+        assert isinstance(method.encoder, GCN) and method.views is not None
+        return NeighbourPlan(graph, method.views, settings.neighbours, method.encoder.layers)
+
+    def loss(self) -> Tensor:
+        nodes, source = self.weights.num_nodes, self.contrast.generator
+        assert self.settings.candidates is not None
+        count = min(self.settings.anchors or ANCHORS, nodes)
+        anchors = torch.randperm(nodes, generator=source, device=self.weights.device)[:count].sort().values
+        drawn = draw_candidates(nodes, anchors, self.settings.candidates, source, self.similar, self.settings.near)
+        some = torch.cat([anchors, drawn.columns]).unique()
+        u, v = (self._project_some(view, some) for view in (0, 1))
+        places = drawn._replace(columns=torch.searchsorted(some, drawn.columns))
+        return self.contrast.contrast(u, v, SomeNodes.of(self.weights, some), torch.searchsorted(some, anchors), places)
+
+    def _project_some(self, view: int, nodes: Tensor) -> Tensor:
+        if not isinstance(self.plan, NeighbourPlan):
+            return self._project(view)[nodes]
+        drawn = self.plan.draw(view, nodes, self.x, self.view_generator)
+        encoder = self.modules["encoder"]
+        assert isinstance(encoder, GCNEncoder)
+        projected: Tensor = self.modules["projector"](encoder.of_some_nodes(drawn, self.noise_generator))
+        return projected
+
+    @property
+    def generators(self) -> list[torch.Generator] | None:
+        return None
 
 
 class SupervisedTask:
@@ -207,37 +253,34 @@ class SupervisedTask:
         return [self.batch_generator, self.noise_generator] if never_waits else None
 
 
-def weights_for(graph: Graph, method: Method, similarity: NodeSimilarity | None = None) -> NodeWeights:
-    """The weights of a graph under a method, kept as matrices where that fits: as similarity for the fused kernels, else whole.
+def weights_for(
+    graph: Graph, method: Method, similarity: NodeSimilarity | None = None, store: bool | None = None
+) -> NodeWeights:
+    """The weights of a graph under a method. To ``store`` them is to keep similarity for the fused kernels, else them whole.
 
     ``similarity`` takes the place of the one that the method's settings describe.
     """
-    two_views = method.views is not None
+    two_views, sampled = method.views is not None, method.optimiser.samples(graph.num_nodes)
     device = graph.edge_index.device
-    fits = _matrices_fit(graph)
+    fits = (matrices_fit(graph.num_nodes, device) if store is None else store) and not sampled
     if similarity is None:
-        similarity = similarity_for(graph, method)
+        similarity = similarity_for(graph, method, store)
     elif fits:
         similarity = similarity.stored()
-    positives = method.positives.on(graph, similarity, two_views)
+    positives = method.positives.on(graph, similarity, two_views, sampled)
     if fits and isinstance(positives, Linked) and isinstance(positives.matrix, SparseMatrix) and device.type == "cuda":
         positives = Linked(positives.matrix.to_dense())
-    weights = NodeWeights(positives, method.negatives.on(graph, similarity), graph.num_nodes, device)
+    weights = NodeWeights(positives, method.negatives.on(graph, similarity, sampled), graph.num_nodes, device)
     return weights.stored() if fits and two_views and not _takes_functions(weights, method) else weights
 
 
-def similarity_for(graph: Graph, method: Method) -> NodeSimilarity | None:
-    """The similarity that the method's settings describe, kept as a matrix where that fits."""
+def similarity_for(graph: Graph, method: Method, store: bool | None = None) -> NodeSimilarity | None:
+    """The similarity that the method's settings describe, as a matrix if it is to ``store`` (None: where that fits)."""
     if method.similarity is None:
         return None
     similarity = method.similarity.on(graph)
-    return similarity.stored() if _matrices_fit(graph) else similarity
-
-
-def _matrices_fit(graph: Graph) -> bool:
-    device = graph.edge_index.device
-    memory = torch.cuda.mem_get_info(device)[1] if device.type == "cuda" else psutil.virtual_memory().total
-    return 3 * 4 * graph.num_nodes**2 <= STORE_BELOW_SHARE * memory
+    fits = matrices_fit(graph.num_nodes, graph.edge_index.device) if store is None else store
+    return similarity.stored() if fits and not method.optimiser.samples(graph.num_nodes) else similarity
 
 
 def _takes_functions(weights: NodeWeights, method: Method) -> bool:

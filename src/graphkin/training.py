@@ -19,6 +19,7 @@ from graphkin.fitted import Fitted
 from graphkin.graphs import Graph, as_graph
 from graphkin.loop import train
 from graphkin.methods import Method, to_json
+from graphkin.plans import parse_memory, plan_for
 from graphkin.presets import method_named, presets
 from graphkin.progress import Style
 from graphkin.similarity import NodeSimilarity, as_similarity
@@ -40,6 +41,7 @@ def fit(
     device: str = "auto",
     progress: str = "auto",
     similarity: Any = None,
+    memory: str | int | None = None,
     checkpoint: str | Path | None = None,
     checkpoint_every: int = 50,
     **settings: Any,
@@ -56,6 +58,8 @@ def fit(
         progress: "auto" (a bar on a terminal, else nothing), "visible" (a bar, else lines), "bar", "lines" or "none".
         similarity: for a "+" method, your own node similarity instead of the method's: an N×N matrix (dense or sparse), or a
             function from node indices [B] to similarities [B, N].
+        memory: how much to use at most, such as "8GiB"; by default what the device has. A graph that is too large for all pairs
+            of its nodes is trained on in another way (:mod:`graphkin.plans`).
         checkpoint: a file that is written every ``checkpoint_every`` epochs and after the last one; if it is there already,
             training goes on from it. On one CPU the result is the same, bit for bit, as without a break. It is yours to remove.
         **settings: any setting by its name, such as ``epochs``, ``tau``, ``beta`` or ``tau_pos``.
@@ -63,7 +67,7 @@ def fit(
     Ctrl-C ends training after the current epoch and keeps what was learned.
     """
     (seed,) = _checked_seeds([seed])
-    prepared = prepare(data, method, preset=preset, device=device, similarity=similarity, **settings)
+    prepared = prepare(data, method, preset=preset, device=device, similarity=similarity, memory=memory, **settings)
     kept = [] if checkpoint is None else [prepared.checkpoint(checkpoint, checkpoint_every, seed)]
     title = f"{prepared.method.name} on {prepared.graph.name}"
     return prepared.train([seed], progress, title, checkpoints=kept).fitted[0]
@@ -169,9 +173,14 @@ def prepare(
     preset: str | None = None,
     device: str = "auto",
     similarity: Any = None,
+    memory: str | int | None = None,
+    planned: bool = True,
     **settings: Any,
 ) -> Prepared:
-    """Check everything, move the graph to its device, and compute similarity and weights."""
+    """Check everything, move the graph to its device, and compute similarity and weights.
+
+    What is ``planned`` fits into the memory; otherwise the settings stay as they are given.
+    """
     graph = as_graph(data)
     chosen = resolve(method, graph, preset).configure(**settings)
     check_usable(graph, chosen, own_similarity=similarity is not None)
@@ -180,7 +189,12 @@ def prepare(
     where = device_named(device)
     start = time.perf_counter()
     there = graph.to(where)
-    weights = weights_for(there, chosen, own_similarity(similarity, graph, chosen, where))
+    given = own_similarity(similarity, graph, chosen, where)
+    store = None
+    if planned and given is None:
+        plan = plan_for(there, chosen, where, parse_memory(memory))
+        chosen, store = plan.method, plan.store
+    weights = weights_for(there, chosen, given, store)
     return Prepared(there, chosen, weights, where, time.perf_counter() - start)
 
 
@@ -246,6 +260,8 @@ def check_usable(graph: Graph, method: Method, *, own_similarity: bool = False) 
             f"the graph has no edges, and {method.name} learns from them; with features alone only a '+' method with beta=1 "
             "is possible."
         )
+    if method.feature_scale == "rows" and smallest_entry(graph.x) < 0:
+        raise GraphError("feature_scale='rows' divides by row sums, which needs features >= 0; use 'none'.")
     if method.needs_labels:
         _check_labels(graph, method)
 

@@ -54,17 +54,21 @@ class TwoViews:
         check_range("max_drop", self.max_drop, above=0, below=1)
 
     def plan(self, graph: Graph) -> ViewPlan:
+        return ViewPlan(graph, *self.rates(graph))
+
+    def rates(self, graph: Graph) -> tuple[list[Tensor], list[Tensor]]:
+        """For each view the probability of every edge [E] and of every feature [F] to disappear."""
         importance = None if self.adaptive is None else centrality(graph, self.adaptive)
         edges, features = [], []
         for edge_rate, feature_rate in zip(self.drop_edges, self.drop_features, strict=True):
             if importance is None:
-                edges.append(torch.full_like(graph.edge_index[0], edge_rate, dtype=torch.float32))
                 device = graph.edge_index.device
+                edges.append(torch.tensor(edge_rate, dtype=torch.float32, device=device).expand(graph.edge_index.size(1)))
                 features.append(torch.full((graph.num_features,), feature_rate, dtype=torch.float32, device=device))
             else:
                 edges.append(edge_drop_probability(graph, importance, edge_rate, self.max_drop))
                 features.append(feature_drop_probability(graph.x, importance, feature_rate, self.max_drop))
-        return ViewPlan(graph, edges, features)
+        return edges, features
 
 
 class ViewPlan:

@@ -372,13 +372,15 @@ class NodeWeights:
 
     def stored(self) -> NodeWeights:
         """The same weights, with the blocks over all candidates computed once and kept: up to two N×N matrices."""
-        blocks = [self.linear(rows) for rows in self.all_nodes().split(BLOCK)]
-        columns = (
-            None if column[0] is None else torch.cat([part for part in column if part is not None])
-            for column in zip(*blocks, strict=True)
-        )
-        whole = LinearWeights(*columns)  # type: ignore[arg-type]
-        return StoredWeights(self.positive, self.negative, self.num_nodes, self.device, whole)
+        whole: list[Tensor | None] = []
+        for rows in self.all_nodes().split(BLOCK):
+            parts = self.linear(rows)
+            whole = whole or [None if part is None else part.new_empty(self.num_nodes, *part.shape[1:]) for part in parts]
+            for matrix, part in zip(whole, parts, strict=True):
+                if matrix is not None and part is not None:
+                    matrix[rows] = part
+        matrices = LinearWeights(*whole)  # type: ignore[arg-type]
+        return StoredWeights(self.positive, self.negative, self.num_nodes, self.device, matrices)
 
 
 @dataclass(frozen=True)

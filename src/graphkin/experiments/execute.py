@@ -192,7 +192,7 @@ def prepared_once(content: str, graph: Graph, method: Method, device: str) -> Pr
         _last_prepared.clear()
         check_usable(graph, method)
         similarity = _similarity_once(content, graph, method, device)
-        _last_prepared[key] = prepare(graph, method, device=device, similarity=similarity)
+        _last_prepared[key] = prepare(graph, method, device=device, similarity=similarity, planned=False)
     return _last_prepared[key]
 
 

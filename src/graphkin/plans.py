@@ -1,0 +1,197 @@
+"""How a graph is trained on within a memory: all pairs of nodes at once, or some nodes that stand for all.
+
+What changes the result least is taken first: similarity and weights kept as N×N matrices; the same computed in blocks from the
+largest PageRanks of every node; sampled anchors and candidates; and sampled neighbours where the activations of all nodes are
+too large, too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import psutil
+import torch
+
+from graphkin.arrays import Features
+from graphkin.encoders import GCN
+from graphkin.errors import SettingError
+from graphkin.graphs import Graph
+from graphkin.kernels.blocked import BLOCK as ANCHORS_AT_A_TIME
+from graphkin.kernels.symmetric import KEEP_BYTES
+from graphkin.methods import Attract, Method, Repel
+from graphkin.similarity import BLOCK, BLOCK_PAIRS, Similarity
+from graphkin.sparse import SparseMatrix
+
+STORE_BELOW_SHARE = 0.25
+"""Without a limit of the user's, N×N matrices are kept while they fit in this share of the memory of machine or GPU."""
+MOST_AT_ONCE = {"cpu": 30_000, "cuda": 200_000}
+"""nodes of which all pairs are compared in every epoch, in blocks, where nothing forbids it"""
+TOP_K, ANCHORS, CANDIDATES, NEIGHBOURS = 32, 512, 2048, 10
+UNITS = {
+    "": 1,
+    "B": 1,
+    "KIB": 2**10,
+    "MIB": 2**20,
+    "GIB": 2**30,
+    "TIB": 2**40,
+    "KB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "TB": 10**12,
+}
+
+
+@dataclass(frozen=True)
+class Plan:
+    method: Method
+    """with the settings that the plan adds"""
+    store: bool
+    """similarity and weights as N×N matrices"""
+    estimate: int
+    """bytes at the peak: on a CPU of the whole process, on a GPU of what PyTorch allocates"""
+    memory: int
+    words: str
+
+    def __str__(self) -> str:
+        return f"{self.words}; about {self.estimate / 2**30:.1f} of {self.memory / 2**30:.1f} GiB"
+
+
+def parse_memory(text: str | int | None) -> int | None:
+    """Bytes from 8GiB, 500MB or a plain number of bytes; None for no limit."""
+    if text is None:
+        return None
+    text = str(text)
+    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Z]*)\s*", text)
+    if found is None or found[2].upper() not in UNITS or float(found[1]) <= 0:
+        raise SettingError(f"memory must be a size such as 8GiB or 500MB, found {text!r}.")
+    return int(float(found[1]) * UNITS[found[2].upper()])
+
+
+def plan_for(graph: Graph, method: Method, device: torch.device, memory: int | None = None) -> Plan:
+    """The first plan that fits; an error says how much the smallest one needs."""
+    limit = memory or _whole_memory(device)
+    found: list[Plan] = []
+    for store, changes, words in _ways(graph, method, device):
+        changed = method.configure(**changes)
+        plan = Plan(changed, store, _estimate(graph, changed, store, device), limit, words)
+        by_rule = store and memory is None
+        if matrices_fit(graph.num_nodes, device) if by_rule else plan.estimate <= limit:
+            return plan
+        found.append(plan)
+    smallest = min(found, key=lambda plan: plan.estimate)
+    raise SettingError(
+        f"memory must be at least about {smallest.estimate / 2**30:.1f} GiB for {method.name} on {graph.name} "
+        f"({smallest.words}), found {limit / 2**30:.1f} GiB."
+    )
+
+
+def matrices_fit(nodes: int, device: torch.device) -> bool:
+    """Whether N×N matrices of similarity and both weights are small beside the memory."""
+    return 3 * 4 * nodes**2 <= STORE_BELOW_SHARE * _whole_memory(device)
+
+
+def _whole_memory(device: torch.device) -> int:
+    return int(torch.cuda.mem_get_info(device)[1] if device.type == "cuda" else psutil.virtual_memory().total)
+
+
+def _ways(graph: Graph, method: Method, device: torch.device) -> Iterator[tuple[bool, dict[str, Any], str]]:
+    """Whether matrices are stored, what settings are added, and how to say it."""
+    nodes, settings = graph.num_nodes, method.optimiser
+    if method.views is None:
+        yield True, {}, "batches, similarity stored"
+        yield False, {}, "batches, similarity when needed"
+        return
+    sparse: dict[str, Any] = {}
+    if isinstance(method.similarity, Similarity) and method.similarity.top_k is None and method.similarity.beta < 1:
+        sparse = {"top_k": TOP_K, "steps": None}
+    of_sparse = f", {TOP_K} largest PageRanks of a node" if sparse else ""
+    if not settings.samples(nodes):
+        yield True, {}, "all nodes at once, similarity and weights stored" if method.similarity else "all nodes at once"
+        if nodes <= MOST_AT_ONCE[device.type] or method.similarity is None:
+            yield False, sparse, f"all nodes at once, in blocks{of_sparse}"
+    drawn: dict[str, Any] = {}
+    if not settings.samples(nodes):
+        drawn = {"anchors": settings.anchors or ANCHORS, "candidates": CANDIDATES, "positives_sampled": None}
+        drawn |= {"negatives_sampled": None} | sparse
+    count = drawn.get("anchors") or settings.anchors or ANCHORS
+    candidates = drawn.get("candidates") or settings.candidates
+    words = f"sampled, {count:,} anchors and {candidates:,} candidates a step{of_sparse if drawn else ''}"
+    if settings.neighbours is None:
+        yield False, drawn, words
+        yield False, {**drawn, "neighbours": NEIGHBOURS}, f"{words}, {NEIGHBOURS} neighbours of a node"
+    else:
+        yield False, drawn, f"{words}, {settings.neighbours} neighbours of a node"
+
+
+def _estimate(graph: Graph, method: Method, store: bool, device: torch.device) -> int:
+    """Bytes at the peak: what is there, what is kept, and the largest of the stages one after the other."""
+    on_gpu = device.type == "cuda"
+    there = torch.cuda.memory_allocated(device) if on_gpu else psutil.Process().memory_info().rss
+    kept = 2 * _size(graph.x) + _kept_similarity(graph, method, store)
+    return there + kept + max(_preparing(graph, method, store), _training(graph, method, store), _embedding(graph, method))
+
+
+def _kept_similarity(graph: Graph, method: Method, store: bool) -> int:
+    nodes, similarity = graph.num_nodes, method.similarity
+    if similarity is None:
+        return 0
+    if store:
+        weights = isinstance(method.positives, Attract) + isinstance(method.negatives, Repel) if method.views else 0
+        return 4 * nodes**2 * (1 + weights)
+    if isinstance(similarity, Similarity) and similarity.top_k is not None:
+        return 12 * int(1.25 * nodes * min(similarity.top_k, nodes))
+    return 0
+
+
+def _preparing(graph: Graph, method: Method, store: bool) -> int:
+    nodes, edges, similarity = graph.num_nodes, 2 * graph.num_edges, method.similarity
+    if similarity is None:
+        return 0
+    rows = min(BLOCK, BLOCK_PAIRS // nodes + 1, nodes)
+    blocks = 0 if method.optimiser.samples(nodes) else 8 * 4 * rows * nodes
+    if isinstance(similarity, Similarity) and similarity.top_k is not None:
+        return max(8 * edges + 16 * nodes * min(similarity.top_k, nodes) + 40 * nodes, blocks)
+    return blocks
+
+
+def _training(graph: Graph, method: Method, store: bool) -> int:
+    nodes, edges, settings = graph.num_nodes, 2 * graph.num_edges + graph.num_nodes, method.optimiser
+    encoder = method.encoder
+    if method.views is None or not isinstance(encoder, GCN):
+        assert method.supervision is not None
+        return (
+            4 * method.supervision.batch * (8 * encoder.hidden + 10 * method.supervision.batch) + 4 * nodes * graph.num_features
+        )
+    wide = encoder.hidden * (2 if encoder.layers > 1 else 1)
+    of_all = 70 * edges + 4 * nodes * (4 * wide * (encoder.layers - 1) + 7 * encoder.hidden)
+    if not settings.samples(nodes):
+        in_pairs_of_blocks = store and method.pooling == "sum" and settings.anchors is None
+        if not in_pairs_of_blocks:
+            return of_all + 12 * 4 * ANCHORS_AT_A_TIME * nodes
+        kept = 8 * nodes**2
+        return of_all + (2 * kept + 2**26 if kept <= KEEP_BYTES else 2**28)
+    count = min(settings.anchors or ANCHORS, nodes)
+    assert settings.candidates is not None
+    near = settings.near if isinstance(method.similarity, Similarity) and method.similarity.top_k is not None else 0
+    candidates = min(settings.candidates + count * near, nodes)
+    pairs = 16 * 4 * count * candidates
+    if settings.neighbours is None:
+        return of_all + pairs
+    roots = min(count + candidates, nodes)
+    below = roots
+    for _ in range(encoder.layers - 1):
+        below = min(below * (1 + min(settings.neighbours, edges // nodes)), nodes)
+    inputs = below * (4 * 2 * graph.num_features + 40 * settings.neighbours)
+    return inputs + 4 * below * 3 * wide + 4 * roots * 14 * encoder.hidden + pairs
+
+
+def _embedding(graph: Graph, method: Method) -> int:
+    nodes, edges = graph.num_nodes, 2 * graph.num_edges + graph.num_nodes
+    return 50 * edges + 3 * 4 * nodes * method.encoder.hidden
+
+
+def _size(x: Features) -> int:
+    return 4 * x.values.numel() if isinstance(x, SparseMatrix) else 4 * x.numel()

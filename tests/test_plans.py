@@ -1,0 +1,99 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+import torch
+
+from graphkin import Graph, fit, plans
+from graphkin.errors import SettingError
+from graphkin.methods import Method
+from graphkin.plans import parse_memory, plan_for
+from graphkin.presets import method_named
+from graphkin.synthetic import community_graph
+
+CPU = torch.device("cpu")
+MEASURED = """
+import json, sys
+import torch
+from graphkin.bench.measure import _peak_memory
+from graphkin.plans import parse_memory, plan_for
+from graphkin.presets import method_named
+from graphkin.synthetic import community_graph
+from graphkin.training import fit
+
+nodes, name, memory = int(sys.argv[1]), sys.argv[2], sys.argv[3] or None
+graph, method = community_graph(nodes), method_named(name).configure(epochs=2)
+plan = plan_for(graph, method, torch.device("cpu"), parse_memory(memory))
+with _peak_memory(torch.device("cpu")) as peak:
+    fit(graph, method, device="cpu", memory=memory).embed(graph)
+print(json.dumps({"estimate": plan.estimate, "peak": peak[0], "words": plan.words}))
+"""
+
+
+def of(name: str, **settings: Any) -> Method:
+    return method_named(name).configure(**settings)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "method", "memory", "words"),
+    [
+        (1500, "grace+", "", "similarity and weights stored"),
+        (5000, "grace", "", "all nodes at once"),
+        (6000, "grace+", "", "similarity and weights stored"),
+        (60_000, "grace+", "2GiB", "candidates a step, 32 largest PageRanks of a node"),
+        (150_000, "grace+", "2GiB", "10 neighbours of a node"),
+    ],
+)
+def test_the_estimate_is_near_the_peak(nodes: int, method: str, memory: str, words: str) -> None:
+    command = [sys.executable, "-c", MEASURED, str(nodes), method, memory]
+    found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    assert words in found["words"]
+    assert found["estimate"] == pytest.approx(found["peak"], rel=0.3)
+
+
+def test_the_least_change_that_fits_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = community_graph(4000, mean_degree=6)
+    monkeypatch.setattr("psutil.Process.memory_info", lambda process: type("Memory", (), {"rss": 0}))
+
+    def chosen(memory: str | None, method: Method | None = None) -> plans.Plan:
+        return plan_for(graph, method or of("grace+"), CPU, parse_memory(memory))
+
+    assert chosen(None).store and chosen(None).method == of("grace+")
+    assert chosen("1GiB") == chosen("1GiB", chosen("1GiB").method), "what is planned stays as it is"
+    in_blocks = chosen("250MiB")
+    assert not in_blocks.store and in_blocks.method.similarity is not None
+    assert in_blocks.method.settings()["top_k"] == 32 and in_blocks.method.optimiser.candidates is None
+    monkeypatch.setattr(plans, "MOST_AT_ONCE", {"cpu": 3000})
+    sampled = chosen("300MiB")
+    assert sampled.method.optimiser.candidates == 2048 and sampled.method.optimiser.neighbours is None
+    assert "512 anchors and 2,048 candidates a step" in str(sampled) and "of 0.3 GiB" in str(sampled)
+    own = of("grace+", candidates=100, neighbours=3, top_k=5)
+    assert chosen(None, own).method == own
+    with pytest.raises(
+        SettingError, match=r"memory must be at least about 0\.\d GiB for grace\+ on synthetic-4000 .*found 0\.0 GiB"
+    ):
+        chosen("1MiB")
+
+
+def test_a_memory_that_suffices_changes_nothing(small: Graph) -> None:
+    settings: dict[str, Any] = {"epochs": 3, "hidden": 8, "device": "cpu"}
+    assert torch.equal(
+        fit(small, "grace+", memory="8GiB", **settings).embed(small), fit(small, "grace+", **settings).embed(small)
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "bytes_"), [("8GiB", 8 * 2**30), ("500MB", 500 * 10**6), ("1.5 gib", 3 * 2**29), (4096, 4096), (None, None)]
+)
+def test_sizes(text: str | int | None, bytes_: int | None) -> None:
+    assert parse_memory(text) == bytes_
+
+
+@pytest.mark.parametrize("text", ["", "much", "-3GiB", "0", "8 parsecs", "nan", "1e400"])
+def test_what_is_no_size_is_named(text: str) -> None:
+    with pytest.raises(SettingError, match="memory must be a size such as 8GiB or 500MB, found"):
+        parse_memory(text)
