@@ -27,7 +27,7 @@ from graphkin.experiments.reproduce import reproduce
 from graphkin.experiments.tables import summarise
 from graphkin.graphs import Graph
 from graphkin.presets import method_named
-from scripts import performance_table, results_pages
+from scripts import performance_table, results_pages, scale_tables
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -162,6 +162,8 @@ def test_reproduce_page(quick: Path, capsys: pytest.CaptureFixture[str], monkeyp
 def test_the_performance_page_is_the_result_files() -> None:
     page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
     assert performance_table.page(page) == page
+    scale = scale_tables.PAGE.read_text(encoding="utf-8")
+    assert scale_tables.page(scale) == scale
     rows = json.loads((ROOT / "docs" / "results" / "precision-8-seeds.json").read_text(encoding="utf-8"))["rows"]
     accuracy = {(row["graph"], row["precision"]): row["accuracy"] for row in rows}
     for graph in ("cora", "citeseer"):

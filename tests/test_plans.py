@@ -19,7 +19,7 @@ CPU = torch.device("cpu")
 MEASURED = """
 import json, sys
 import torch
-from graphkin.bench.measure import _peak_memory
+from graphkin.bench.measure import peak_memory
 from graphkin.plans import parse_memory, plan_for
 from graphkin.presets import method_named
 from graphkin.synthetic import community_graph
@@ -28,7 +28,7 @@ from graphkin.training import fit
 nodes, name, memory = int(sys.argv[1]), sys.argv[2], sys.argv[3] or None
 graph, method = community_graph(nodes), method_named(name).configure(epochs=2)
 plan = plan_for(graph, method, torch.device("cpu"), parse_memory(memory))
-with _peak_memory(torch.device("cpu")) as peak:
+with peak_memory(torch.device("cpu")) as peak:
     fit(graph, method, device="cpu", memory=memory).embed(graph)
 print(json.dumps({"estimate": plan.estimate, "peak": peak[0], "words": plan.words}))
 """

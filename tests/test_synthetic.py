@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from graphkin.errors import SettingError
+from graphkin.readers import open_graph
 from graphkin.synthetic import community_graph
 
 
@@ -31,6 +32,12 @@ def test_it_is_what_was_asked_for() -> None:
 def test_a_seed_gives_one_graph() -> None:
     assert community_graph(200, seed=1).content == community_graph(200, seed=1).content
     assert community_graph(200, seed=1).content != community_graph(200, seed=2).content
+
+
+def test_it_has_a_name() -> None:
+    assert open_graph("synthetic-200").content == community_graph(200).content
+    with pytest.raises(SettingError, match="num_nodes must be a whole number >= 2"):
+        open_graph("synthetic-1")
 
 
 def test_neighbours_do_not_lie_side_by_side() -> None:

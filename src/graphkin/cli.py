@@ -69,8 +69,8 @@ GraphArgument = Annotated[
     str,
     typer.Argument(
         metavar="GRAPH",
-        help="A dataset's name (see [b]graphkin datasets[/b]), a folder with edges and nodes tables, or a file: "
-        ".csv, .tsv, .parquet (edges), .npz, .graphml, .gexf.",
+        help="A dataset's name (see [b]graphkin datasets[/b]), synthetic-N for N made-up nodes, a folder with edges and nodes "
+        "tables, or a file: .csv, .tsv, .parquet (edges), .npz, .graphml, .gexf.",
     ),
 ]
 NodesOption = Annotated[Path | None, typer.Option("--nodes", help="The nodes table beside an edges table.")]

@@ -167,7 +167,19 @@ class _Kept:
         return self.folder / f"pagerank-{first}.npz"
 
 
-@numba.njit(parallel=True, cache=True)
+def _compiled(parallel=False):
+    """Compiled once for all processes, or in each of them where nothing can be kept on disk."""
+
+    def compiled(function):
+        try:
+            return numba.njit(parallel=parallel, cache=True)(function)
+        except RuntimeError:
+            return numba.njit(parallel=parallel)(function)
+
+    return compiled
+
+
+@_compiled(parallel=True)
 def _push(walk, starts, alpha, threshold, columns, values, threads):
     """Rests wait in a queue and are spread until none is above the threshold. A rest waits if and only if it is above it."""
     num_nodes = len(walk.root)
@@ -209,7 +221,7 @@ def _push(walk, starts, alpha, threshold, columns, values, threads):
             amounts[touched[:count]] = 0
 
 
-@numba.njit(parallel=True, cache=True)
+@_compiled(parallel=True)
 def _step(walk, starts, alpha, threshold, steps, columns, values, threads):
     """The walk step by step; after each, what is at most the threshold is not spread further."""
     num_nodes = len(walk.root)
@@ -255,7 +267,7 @@ def _step(walk, starts, alpha, threshold, steps, columns, values, threads):
             amounts[touched[:count]] = 0
 
 
-@numba.njit(cache=True)
+@_compiled()
 def _take_largest(amounts, nodes, root, factor, columns, values):
     """The largest of amounts[:, 0] · root · factor among ``nodes``, by column; values is a heap with its smallest first."""
     k, size = len(columns), 0
@@ -286,7 +298,7 @@ def _take_largest(amounts, nodes, root, factor, columns, values):
     columns[:size], values[:size] = columns[:size][order], values[:size][order]
 
 
-@numba.njit(cache=True)
+@_compiled()
 def _transposed(columns, values):
     """Compressed rows of the transpose; sources come in increasing order."""
     num_nodes, k = columns.shape
@@ -307,7 +319,7 @@ def _transposed(columns, values):
     return rowptr, sources, entries
 
 
-@numba.njit(cache=True)
+@_compiled()
 def _merged_sizes(columns, rowptr, sources):
     num_nodes, k = columns.shape
     sizes = np.empty(num_nodes, np.int64)
@@ -322,7 +334,7 @@ def _merged_sizes(columns, rowptr, sources):
     return sizes
 
 
-@numba.njit(cache=True)
+@_compiled()
 def _merge(columns, values, rowptr, sources, entries, merged, out_columns, out_values):
     num_nodes, k = columns.shape
     for node in range(num_nodes):
@@ -340,7 +352,7 @@ def _merge(columns, values, rowptr, sources, entries, merged, out_columns, out_v
             mine, other, place = mine + take, other + drop, place + 1
 
 
-@numba.njit(parallel=True, cache=True)
+@_compiled(parallel=True)
 def _cosines(columns, values, rowptr, sources, entries, out_columns, out_values, threads):
     """Row by row the products with all rows that share a column."""
     num_nodes, k = columns.shape

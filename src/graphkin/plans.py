@@ -127,7 +127,11 @@ def _ways(graph: Graph, method: Method, device: torch.device) -> Iterator[tuple[
 
 
 def _estimate(graph: Graph, method: Method, store: bool, device: torch.device) -> int:
-    """Bytes at the peak: what is there, what is kept, and the largest of the stages one after the other."""
+    """Bytes at the peak: what is there, what is kept, and the largest of the stages one after the other.
+
+    How many copies of an array a stage holds was counted where that is possible and measured otherwise; tests compare the sum
+    with peaks of several sizes.
+    """
     on_gpu = device.type == "cuda"
     there = torch.cuda.memory_allocated(device) if on_gpu else psutil.Process().memory_info().rss
     kept = 2 * _size(graph.x) + _kept_similarity(graph, method, store)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from graphkin.arrays import STRUCTURAL
 from graphkin.datasets import DATASETS, load_dataset
 from graphkin.errors import GraphError, check_choice, unknown
 from graphkin.graphs import Graph
+from graphkin.synthetic import community_graph
 
 SUFFIXES = (".npz", ".csv", ".tsv", ".parquet", ".graphml", ".gexf")
 
@@ -22,7 +24,7 @@ def open_graph(
     features: str | None = None,
     data_root: str | Path | None = None,
 ) -> Graph:
-    """A dataset by name, or a graph of the user's own.
+    """A dataset by name, "synthetic-N" for N nodes in communities, or a graph of the user's own.
 
     A path may be a folder with ``edges`` and ``nodes`` tables, an edges table (with ``nodes`` beside it as a second file), a
     ``.npz`` archive, or a ``.graphml`` or ``.gexf`` file. ``label`` is the column or attribute with the class, ``ignore`` names
@@ -33,6 +35,9 @@ def open_graph(
     path = Path(name_or_path)
     if str(name_or_path) in DATASETS:
         return load_dataset(str(name_or_path), data_root)
+    synthetic = re.fullmatch(r"synthetic-([0-9]{1,10})", str(name_or_path))
+    if synthetic and not path.exists():
+        return community_graph(int(synthetic[1]))
     if not path.exists() and not path.suffix and len(path.parts) == 1:
         raise unknown("dataset (and no folder is called so)", str(name_or_path), DATASETS)
     suffix = path.suffix.lower()

@@ -31,7 +31,7 @@ def cost(
 ) -> Row:
     """Call once to warm up, then up to ``repeats`` times; ``share`` is the part of a call that counts (one epoch of many)."""
     try:
-        with _peak_memory(device) as peak:
+        with peak_memory(device) as peak:
             call()
             _wait(device)
         times: list[float] = []
@@ -53,7 +53,7 @@ def _wait(device: torch.device) -> None:
 
 
 @contextmanager
-def _peak_memory(device: torch.device) -> Iterator[list[int | None]]:
+def peak_memory(device: torch.device) -> Iterator[list[int | None]]:
     """On a GPU what PyTorch had allocated at most; on a CPU the largest resident size seen, looking every two milliseconds."""
     peak: list[int | None] = [None]
     if device.type == "cuda":

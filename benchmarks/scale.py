@@ -1,0 +1,95 @@
+"""Time, memory and accuracy as a graph grows: generated, prepared, trained, embedded and scored within a memory.
+
+    python benchmarks/scale.py --nodes 10000 100000 1000000 --memory 8GiB
+
+Each graph has a process of its own. Each run prints a table and adds its rows to benchmarks/results/scale.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from graphkin.runs import commit, environment, write_json
+
+RESULTS = Path(__file__).parent / "results" / "scale.json"
+
+
+def one(nodes: int, memory: str, method: str, epochs: int, device: str) -> dict[str, Any]:
+    from graphkin.bench.measure import peak_memory
+    from graphkin.evaluation import evaluate, propagated_features, raw_features
+    from graphkin.plans import parse_memory, plan_for
+    from graphkin.synthetic import community_graph
+    from graphkin.training import device_named, prepare, resolve
+
+    seconds: dict[str, float] = {}
+    peaks: dict[str, int | None] = {}
+
+    @contextmanager
+    def stage(name: str) -> Iterator[None]:
+        start = time.perf_counter()
+        with peak_memory(device_named("cpu")) as peak:
+            yield
+        seconds[name], peaks[name] = time.perf_counter() - start, peak[0]
+
+    with stage("generate"):
+        graph = community_graph(nodes)
+    chosen = resolve(method, graph).configure(epochs=epochs)
+    plan = plan_for(graph, chosen, device_named(device), parse_memory(memory))
+    with stage("prepare"):
+        prepared = prepare(graph, chosen, device=device, memory=memory)
+    with stage("train"):
+        (fitted,) = prepared.train([0]).fitted
+    del prepared
+    with stage("embed"):
+        embeddings = fitted.embed(graph)
+    with stage("score"):
+        accuracy = evaluate(embeddings, graph, splits=1).test[0]
+    del embeddings
+    free = {
+        name: evaluate(rows(graph), graph, splits=1).test[0]
+        for name, rows in (("raw features", raw_features), ("propagated features", propagated_features))
+        if nodes <= 200_000
+    }
+    return {
+        "nodes": nodes, "edges": graph.num_edges, "method": method, "epochs": epochs, "device": device, "memory": memory,
+        "plan": plan.words, "estimate_bytes": plan.estimate, "seconds": seconds, "peak_bytes": peaks, "accuracy": accuracy,
+        "without_training": free,
+    }  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--nodes", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
+    parser.add_argument("--memory", default="8GiB")
+    parser.add_argument("--method", default="grace+")
+    parser.add_argument("--epochs", type=int, default=60)
+    parser.add_argument("--device", default="auto")
+    parser.add_argument("--here", action="store_true", help="one graph, in this process, as JSON")
+    given = parser.parse_args()
+    settings = [given.memory, given.method, given.epochs, given.device]
+    if given.here:
+        print(json.dumps(one(given.nodes[0], *settings)))
+        return
+    earlier = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else []
+    rows = []
+    for nodes in given.nodes:
+        options = [f"--{name}={value}" for name, value in zip(("memory", "method", "epochs", "device"), settings, strict=True)]
+        command = [sys.executable, __file__, "--here", "--nodes", str(nodes), *options]
+        row = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[-1])
+        rows.append(row)
+        write_json(RESULTS, [*earlier, {"commit": commit(), **environment(), "rows": rows}])
+        stages = ", ".join(f"{name} {value:.0f} s" for name, value in row["seconds"].items())
+        peak = max(row["peak_bytes"].values()) / 2**30
+        print(f"{nodes:,} nodes: {row['accuracy']:.1f} %, {peak:.1f} GiB, {stages} ({row['plan']})", flush=True)
+
+
+if __name__ == "__main__":
+    main()
