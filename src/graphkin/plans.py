@@ -189,7 +189,7 @@ def _training(graph: Graph, method: Method, store: bool) -> int:
     for _ in range(encoder.layers - 1):
         below = min(below * (1 + min(settings.neighbours, edges // nodes)), nodes)
     inputs = below * (4 * 2 * graph.num_features + 40 * settings.neighbours)
-    return inputs + 4 * below * 3 * wide + 4 * roots * 14 * encoder.hidden + pairs
+    return inputs + 4 * below * 2 * wide + 4 * roots * 14 * encoder.hidden + pairs
 
 
 def _embedding(graph: Graph, method: Method) -> int:
