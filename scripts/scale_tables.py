@@ -33,14 +33,16 @@ def pagerank_table() -> str:
 def scale_table() -> str:
     latest = {(row["nodes"], row["device"]): row for row in rows("scale")}
     lines = [
-        "| nodes | edges | plan | prepare | a step | embed | score | peak | accuracy |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| nodes | edges | plan | prepare | a step | embed | score | peak | accuracy | propagated features |",
+        "|---" * 10 + "|",
     ]
     for row in sorted(latest.values(), key=lambda row: row["nodes"]):
         seconds, peak = row["seconds"], max(row["peak_bytes"].values()) / 2**30
         times = [seconds["prepare"], seconds["train"] / row["epochs"], seconds["embed"], seconds["score"]]
         cells = [f"{row['nodes']:,}", f"{row['edges']:,}", row["plan"], *(f"{value:.1f} s" for value in times)]
-        lines.append("| " + " | ".join([*cells, f"{peak:.1f} GiB", f"{row['accuracy']:.1f} %"]) + " |")
+        free = row["without_training"].get("propagated features")
+        cells += [f"{peak:.1f} GiB", f"{row['accuracy']:.1f} %", "not measured" if free is None else f"{free:.1f} %"]
+        lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
