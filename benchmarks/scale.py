@@ -29,22 +29,23 @@ def one(nodes: int, memory: str, method: str, epochs: int, device: str) -> dict[
     from graphkin.synthetic import community_graph
     from graphkin.training import device_named, prepare, resolve
 
+    where = device_named(device)
     seconds: dict[str, float] = {}
     peaks: dict[str, int | None] = {}
 
     @contextmanager
     def stage(name: str) -> Iterator[None]:
         start = time.perf_counter()
-        with peak_memory(device_named("cpu")) as peak:
+        with peak_memory(where) as peak:
             yield
         seconds[name], peaks[name] = time.perf_counter() - start, peak[0]
 
     with stage("generate"):
         graph = community_graph(nodes)
     chosen = resolve(method, graph).configure(epochs=epochs)
-    plan = plan_for(graph, chosen, device_named(device), parse_memory(memory))
+    plan = plan_for(graph, chosen, where, parse_memory(memory))
     with stage("prepare"):
-        prepared = prepare(graph, chosen, device=device, memory=memory)
+        prepared = prepare(graph, chosen, device=device, memory=plan)
     with stage("train"):
         (fitted,) = prepared.train([0]).fitted
     del prepared

@@ -71,12 +71,24 @@ def test_the_least_change_that_fits_is_taken(monkeypatch: pytest.MonkeyPatch) ->
     sampled = chosen("300MiB")
     assert sampled.method.optimiser.candidates == 2048 and sampled.method.optimiser.neighbours is None
     assert "512 anchors and 2,048 candidates a step" in str(sampled) and "of 0.3 GiB" in str(sampled)
+    plain = chosen("1GiB", of("grace"))
+    assert plain.method.optimiser.candidates == 2048, "all pairs of many nodes take too long for GRACE, too"
+    sets = of("grace+", anchors=50, positives_sampled=100, negatives_sampled=100)
+    assert chosen("300MiB", sets).method == sets.configure(top_k=32, steps=None), "one's own samples stay"
     own = of("grace+", candidates=100, neighbours=3, top_k=5)
     assert chosen(None, own).method == own
     with pytest.raises(
         SettingError, match=r"memory must be at least about 0\.\d GiB for grace\+ on synthetic-4000 .*found 0\.0 GiB"
     ):
         chosen("1MiB")
+
+
+def test_a_plan_is_followed_as_it_was_said(small: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory that other things take between plan and training must not change what was printed."""
+    settings = {"epochs": 2, "hidden": 8, "candidates": 12, "top_k": 5}
+    plan = plan_for(small, of("grace+", **settings), CPU, 8 * 2**30)
+    monkeypatch.setattr("graphkin.training.plan_for", None)
+    assert fit(small, plan.method, memory=plan, device="cpu").method.optimiser.candidates == 12
 
 
 def test_a_memory_that_suffices_changes_nothing(small: Graph) -> None:
@@ -93,7 +105,7 @@ def test_sizes(text: str | int | None, bytes_: int | None) -> None:
     assert parse_memory(text) == bytes_
 
 
-@pytest.mark.parametrize("text", ["", "much", "-3GiB", "0", "8 parsecs", "nan", "1e400"])
+@pytest.mark.parametrize("text", ["", "much", "-3GiB", "0", "8 parsecs", "nan", "1e400", "9" * 400 + "GiB"])
 def test_what_is_no_size_is_named(text: str) -> None:
     with pytest.raises(SettingError, match="memory must be a size such as 8GiB or 500MB, found"):
         parse_memory(text)

@@ -27,6 +27,7 @@ from graphkin.experiments.store import Outcome, Store
 from graphkin.experiments.tables import summarise
 from graphkin.experiments.watch import Bars, Lines
 from graphkin.graphs import Graph
+from graphkin.tasks import similarity_for
 from graphkin.training import Prepared, fit, prepare
 
 DEFINITION = """
@@ -122,6 +123,28 @@ def test_killed_three_times_it_gives_the_same_table(graph_file: Path, tmp_path: 
     for known in seen:
         assert known <= last, "what was finished was not done again"
     assert not any((tmp_path / "broken.checkpoints").iterdir())
+
+
+def test_rows_with_one_similarity_compute_it_once(graph_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = definition(tmp_path, graph_file, seeds=1).read_text(encoding="utf-8")
+    for name, settings in (("again", "tau = 0.7"), ("other", "beta = 0.1")):
+        text += f'\n[[rows]]\nname = "{name}"\nmethod = "grace+"\nsettings = {{ hidden = 8, epochs = 3, {settings} }}\n'
+    (tmp_path / "mine.toml").write_text(text, encoding="utf-8")
+    (experiment,) = experiments_named([str(tmp_path / "mine.toml")])
+    graphs, _ = open_graphs([experiment], None)
+    computed: list[Any] = []
+
+    def counted(graph: Graph, method: Any) -> Any:
+        computed.append(method.similarity)
+        return similarity_for(graph, method)
+
+    monkeypatch.setattr("graphkin.experiments.execute.similarity_for", counted)
+    for cache in ("_last_similarity", "_last_prepared"):
+        monkeypatch.setattr(f"graphkin.experiments.execute.{cache}", {})
+    with closing(Store(tmp_path / "s.sqlite")) as store:
+        reproduce([experiment], store, graphs, Lines(show=False), device="cpu")
+        assert len(store.finished()) == 6
+    assert len(computed) == len(set(computed)) == 3, "GRACE+ and again share one; other and ideal have their own"
 
 
 def test_what_a_killed_process_left_is_removed(graph_file: Path, tmp_path: Path) -> None:

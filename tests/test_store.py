@@ -99,6 +99,7 @@ def test_json_export_is_read_back_and_csv_has_a_line_a_measure(store: Store, tmp
     store.export(tmp_path / "all.csv")
     with (tmp_path / "all.csv").open(newline="", encoding="utf-8") as file:
         lines = list(csv.DictReader(file))
+    assert json.loads(lines[0]["settings"]) == json.loads(DESCRIPTION)["method"]
     assert [(line["seed"], line["measure"], line["test"], line["val"]) for line in lines] == [
         ("3", "10 %", "80.5", "81.25"),
         ("4", "2 %", "70.0", "71.0"),
@@ -190,6 +191,14 @@ def test_another_programs_database_is_left_as_it_is(tmp_path: Path) -> None:
         with pytest.raises(OutputError, match="is no file of graphkin's results, or is damaged: no such table: about"):
             Store(path, read_only=read_only)
     assert path.read_bytes() == before
+
+
+def test_a_store_that_is_kept_busy_is_not_called_damaged(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("graphkin.experiments.store._connect", lambda path: sqlite3.connect(path, timeout=0.01, uri=True))
+    with closing(sqlite3.connect(store.path)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(OutputError, match=r"results\.sqlite is kept busy by another process: try again later"):
+            Store(store.path, read_only=True)
 
 
 def test_a_store_that_is_only_read_is_not_written(store: Store) -> None:

@@ -155,7 +155,7 @@ def fit_command(
     every = checkpoint_every or 1
     if not quiet:
         print(f"plan: {plan}", file=sys.stderr)
-    how: dict[str, Any] = {"memory": memory, "progress": style, "checkpoint": checkpoint, "checkpoint_every": every}
+    how: dict[str, Any] = {"memory": plan, "progress": style, "checkpoint": checkpoint, "checkpoint_every": every}
     fitted = fit(opened, plan.method, seed=seed, device=device, **how)
     embeddings = fitted.embed(opened)
     scores = scores_of(fitted, opened, embeddings, splits, seed, baselines)

@@ -64,7 +64,7 @@ def parse_memory(text: str | int | None) -> int | None:
     if text is None:
         return None
     text = str(text)
-    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-zA-Z]*)\s*", text)
+    found = re.fullmatch(r"\s*([0-9]{1,15}(?:\.[0-9]+)?)\s*([a-zA-Z]*)\s*", text)
     if found is None or found[2].upper() not in UNITS or float(found[1]) <= 0:
         raise SettingError(f"memory must be a size such as 8GiB or 500MB, found {text!r}.")
     return int(float(found[1]) * UNITS[found[2].upper()])
@@ -108,14 +108,19 @@ def _ways(graph: Graph, method: Method, device: torch.device) -> Iterator[tuple[
     if isinstance(method.similarity, Similarity) and method.similarity.top_k is None and method.similarity.beta < 1:
         sparse = {"top_k": TOP_K, "steps": None}
     of_sparse = f", {TOP_K} largest PageRanks of a node" if sparse else ""
-    if not settings.samples(nodes):
-        yield True, {}, "all nodes at once, similarity and weights stored" if method.similarity else "all nodes at once"
-        if nodes <= MOST_AT_ONCE[device.type] or method.similarity is None:
-            yield False, sparse, f"all nodes at once, in blocks{of_sparse}"
     drawn: dict[str, Any] = {}
     if not settings.samples(nodes):
-        drawn = {"anchors": settings.anchors or ANCHORS, "candidates": CANDIDATES, "positives_sampled": None}
-        drawn |= {"negatives_sampled": None} | sparse
+        few = nodes <= MOST_AT_ONCE[device.type]
+        if method.similarity is not None:
+            yield True, {}, "all nodes at once, similarity and weights stored"
+        elif few:
+            yield True, {}, "all nodes at once"
+        own_sets = settings.positives_sampled is not None or settings.negatives_sampled is not None
+        if few or own_sets:
+            yield False, sparse, f"all nodes at once, in blocks{of_sparse}"
+        if own_sets:
+            return
+        drawn = {"anchors": settings.anchors or ANCHORS, "candidates": CANDIDATES, **sparse}
     count = drawn.get("anchors") or settings.anchors or ANCHORS
     candidates = drawn.get("candidates") or settings.candidates
     words = f"sampled, {count:,} anchors and {candidates:,} candidates a step{of_sparse if drawn else ''}"

@@ -19,7 +19,7 @@ from graphkin.fitted import Fitted
 from graphkin.graphs import Graph, as_graph
 from graphkin.loop import train
 from graphkin.methods import Method, to_json
-from graphkin.plans import parse_memory, plan_for
+from graphkin.plans import Plan, parse_memory, plan_for
 from graphkin.presets import method_named, presets
 from graphkin.progress import Style
 from graphkin.similarity import NodeSimilarity, as_similarity
@@ -41,7 +41,7 @@ def fit(
     device: str = "auto",
     progress: str = "auto",
     similarity: Any = None,
-    memory: str | int | None = None,
+    memory: str | int | Plan | None = None,
     checkpoint: str | Path | None = None,
     checkpoint_every: int = 50,
     **settings: Any,
@@ -59,7 +59,7 @@ def fit(
         similarity: for a "+" method, your own node similarity instead of the method's: an N×N matrix (dense or sparse), or a
             function from node indices [B] to similarities [B, N].
         memory: how much to use at most, such as "8GiB"; by default what the device has. A graph that is too large for all pairs
-            of its nodes is trained on in another way (:mod:`graphkin.plans`).
+            of its nodes is trained on in another way (:mod:`graphkin.plans`). A plan that was made before is taken as it is.
         checkpoint: a file that is written every ``checkpoint_every`` epochs and after the last one; if it is there already,
             training goes on from it. On one CPU the result is the same, bit for bit, as without a break. It is yours to remove.
         **settings: any setting by its name, such as ``epochs``, ``tau``, ``beta`` or ``tau_pos``.
@@ -173,7 +173,7 @@ def prepare(
     preset: str | None = None,
     device: str = "auto",
     similarity: Any = None,
-    memory: str | int | None = None,
+    memory: str | int | Plan | None = None,
     planned: bool = True,
     **settings: Any,
 ) -> Prepared:
@@ -192,7 +192,7 @@ def prepare(
     given = own_similarity(similarity, graph, chosen, where)
     store = None
     if planned and given is None:
-        plan = plan_for(there, chosen, where, parse_memory(memory))
+        plan = memory if isinstance(memory, Plan) else plan_for(there, chosen, where, parse_memory(memory))
         chosen, store = plan.method, plan.store
     weights = weights_for(there, chosen, given, store)
     return Prepared(there, chosen, weights, where, time.perf_counter() - start)
