@@ -259,11 +259,11 @@ class Method:
         for entry in fields(self):
             value: Any = getattr(self, entry.name)
             if entry.name in COMPONENTS and value is not None:
-                own = {f.name: settings.pop(f.name) for f in fields(value) if f.name in settings}
+                own = {f.name: _none_or_word(f, settings.pop(f.name)) for f in fields(value) if f.name in settings}
                 if own:
                     changes[entry.name] = replace(value, **_prepared(value, own))
             elif entry.name in settings and entry.name not in ("name", *COMPONENTS):
-                changes[entry.name] = settings.pop(entry.name)
+                changes[entry.name] = _none_or_word(entry, settings.pop(entry.name))
         return replace(self, **changes)
 
 
@@ -317,6 +317,13 @@ def ideal(method: Method) -> Method:
     return replace(
         method, name=f"{name}-ideal", similarity=Labels(), positives=SameClass(), negatives=OtherClasses(), pooling="sum"
     )
+
+
+def _none_or_word(setting: Any, value: Any) -> Any:
+    """None and "none" are the same, because a command line cannot tell them apart and TOML has only the word."""
+    if value is None or value == "none":
+        return None if "None" in setting.type else "none"
+    return value
 
 
 def _prepared(component: Any, changes: dict[str, Any]) -> dict[str, Any]:
