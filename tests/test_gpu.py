@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from graphkin import EnhancedInfoNCE, Graph, Similarity, fit, loop
+from graphkin.bench.measure import peak_memory
 from graphkin.errors import GraphError
-from graphkin.presets import NAMES
+from graphkin.plans import parse_memory, plan_for
+from graphkin.presets import NAMES, method_named
 from graphkin.similarity import Stored
+from graphkin.synthetic import community_graph
 from graphkin.weights import Attraction, Candidates, NodeWeights, Repulsion
+from tests.parallel_steps import steps
 from tests.test_kernels import assert_same, problem, value_and_gradient
+from tests.test_parallel import assert_same_steps, run
 
 pytestmark = pytest.mark.gpu
 
@@ -87,3 +94,28 @@ def test_module_on_the_gpu(small: Graph) -> None:
     assert torch.isfinite(loss)
     with pytest.raises(GraphError, match="must be on one device, found cuda:0 and cpu"):
         EnhancedInfoNCE(Similarity().on(small))(u, v)
+
+
+def test_two_processes_give_the_loss_and_gradient_of_one(tmp_path: Path) -> None:
+    done = run(2, "tests.parallel_steps", tmp_path / "steps", "cuda")
+    assert done.returncode == 0, done.stderr
+    alone = {name: value.cpu() for name, value in steps("cuda").items()}
+    assert_same_steps(load_file(tmp_path / "steps"), alone)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "memory", "words"),
+    [
+        (6000, None, "similarity and weights stored"),
+        (30_000, "3GiB", "in blocks"),
+        (300_000, "24GiB", "candidates a step, 32 largest"),
+        (300_000, "4GiB", "10 neighbours of a node"),
+    ],
+)
+def test_the_estimate_is_near_the_peak(nodes: int, memory: str | None, words: str) -> None:
+    graph, device = community_graph(nodes), torch.device("cuda")
+    plan = plan_for(graph, method_named("grace+").configure(epochs=3), device, parse_memory(memory))
+    assert words in plan.words
+    with peak_memory(device) as peak:
+        fit(graph, plan.method, device="cuda", memory=plan)
+    assert plan.estimate == pytest.approx(peak[0], rel=0.3)

@@ -33,6 +33,7 @@ from graphkin.experiments.tables import summarise
 from graphkin.experiments.watch import watch
 from graphkin.files import check_writable, write_whole
 from graphkin.fitted import load
+from graphkin.parallel import LostError, ToldElsewhereError, joined, launched
 from graphkin.plans import parse_memory, plan_for
 from graphkin.presets import NAMES
 from graphkin.readers import open_graph
@@ -135,39 +136,52 @@ def fit_command(
       graphkin fit --set tau_pos=0.1 --set tau_neg=0.1 --json > result.json
 
       graphkin fit large.npz --memory 8GiB
+
+      torchrun --nproc-per-node 4 -m graphkin fit large.npz
     """
-    opened = open_graph(graph, nodes=nodes, label=label, ignore=ignore or (), features=features, data_root=data_root)
-    chosen = resolve(method, opened, preset).configure(**parse_settings(settings or []))
-    if epochs is not None:
-        chosen = chosen.configure(epochs=epochs)
-    check_usable(opened, chosen)
-    check_whole("splits", splits, at_least=1)
-    check_whole("seed", seed, at_least=0)
-    check_choice("format", kind, FORMATS)
-    plan = plan_for(opened, chosen, device_named(device), parse_memory(memory))
-    if checkpoint_every is not None:
-        check_whole("checkpoint-every", checkpoint_every, at_least=1)
-    go_on = checkpoint_every is not None
-    target = out or default_folder(opened, chosen.name, seed, go_on=go_on and not overwrite)
-    folder = prepare_folder(target, overwrite=overwrite, go_on=go_on)
-    style = "none" if quiet else "visible"
-    checkpoint = None if checkpoint_every is None else folder / CHECKPOINT
-    every = checkpoint_every or 1
-    if not quiet:
-        print(f"plan: {plan}", file=sys.stderr)
-    how: dict[str, Any] = {"memory": plan, "progress": style, "checkpoint": checkpoint, "checkpoint_every": every}
-    fitted = fit(opened, plan.method, seed=seed, device=device, **how)
-    embeddings = fitted.embed(opened)
-    scores = scores_of(fitted, opened, embeddings, splits, seed, baselines)
-    record = write_run(folder, fitted, opened, embeddings, scores, kind)
-    if checkpoint is not None and not fitted.interrupted:
-        checkpoint.unlink()
-    if as_json:
-        print_json({"out": str(folder), **record})
-    else:
-        print_fit(console, opened, fitted, scores, folder / f"embeddings.{kind}")
-        if checkpoint is not None and fitted.interrupted:
-            console.print("the same command goes on from here")
+    with joined() as among:
+        with among.same_fate():
+            opened = open_graph(graph, nodes=nodes, label=label, ignore=ignore or (), features=features, data_root=data_root)
+            chosen = resolve(method, opened, preset).configure(**parse_settings(settings or []))
+            if epochs is not None:
+                chosen = chosen.configure(epochs=epochs)
+            check_usable(opened, chosen)
+            check_whole("splits", splits, at_least=1)
+            check_whole("seed", seed, at_least=0)
+            check_choice("format", kind, FORMATS)
+            where, limit = device_named(device), parse_memory(memory)
+            if checkpoint_every is not None:
+                check_whole("checkpoint-every", checkpoint_every, at_least=1)
+        plan = among.from_first(lambda: plan_for(opened, chosen, where, limit))
+        go_on = checkpoint_every is not None
+
+        def results_folder() -> Path:
+            target = out or default_folder(opened, chosen.name, seed, go_on=go_on and not overwrite)
+            return prepare_folder(target, overwrite=overwrite, go_on=go_on)
+
+        folder = among.from_first(results_folder)
+        style = "visible" if among.first and not quiet else "none"
+        checkpoint = None if checkpoint_every is None else folder / CHECKPOINT
+        if style != "none":
+            print(f"plan: {plan}", file=sys.stderr)
+        how: dict[str, Any] = {"memory": plan, "progress": style, "checkpoint": checkpoint}
+        try:
+            fitted = fit(opened, plan.method, seed=seed, device=device, checkpoint_every=checkpoint_every or 1, **how)
+        except LostError as error:
+            kept = "with --checkpoint-every the same command would go on" if checkpoint is None else "the same command goes on"
+            raise LostError(f"{error}; {kept} from the last checkpoint") from error
+        if among.first:
+            embeddings = fitted.embed(opened)
+            scores = scores_of(fitted, opened, embeddings, splits, seed, baselines)
+            record = write_run(folder, fitted, opened, embeddings, scores, kind)
+            if checkpoint is not None and not fitted.interrupted:
+                checkpoint.unlink()
+            if as_json:
+                print_json({"out": str(folder), **record})
+            else:
+                print_fit(console, opened, fitted, scores, folder / f"embeddings.{kind}")
+                if checkpoint is not None and fitted.interrupted:
+                    console.print("the same command goes on from here")
     if fitted.interrupted:
         raise typer.Exit(INTERRUPTED)
 
@@ -511,10 +525,13 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def main_options(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
-) -> None: ...
+) -> None:
+    if context.invoked_subcommand != "fit" and launched().size > 1:
+        raise SettingError(f"torchrun goes with fit, which shares out its work; {context.invoked_subcommand} is run once.")
 
 
 def main() -> None:
@@ -530,6 +547,11 @@ def run(arguments: list[str]) -> int:
         status = app(arguments, prog_name="graphkin", standalone_mode=False)
     except InputError as error:
         return _complain(str(error))
+    except LostError as error:
+        _complain(str(error))
+        return 1
+    except ToldElsewhereError:
+        return 2
     except OSError as error:
         return _complain(f"{error.filename or 'a file'}: {error.strerror or error}")
     except KeyboardInterrupt:

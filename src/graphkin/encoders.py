@@ -16,6 +16,7 @@ from torch.nn import functional as F
 from graphkin.arrays import Features
 from graphkin.errors import check_choice, check_range, check_whole
 from graphkin.neighbours import SampledView
+from graphkin.randomness import chances, random_key
 from graphkin.sparse import SparseMatrix
 from graphkin.views import View
 
@@ -73,9 +74,11 @@ class GCNEncoder(nn.Module):
 
     def of_some_nodes(self, view: SampledView, generator: torch.Generator | None = None) -> Tensor:
         """The same for the nodes of a sampled view; neighbours are gathered before the first product, not after it."""
-        hidden: Tensor = self.activations[0](view.inputs @ self._first(view.feature_mask) + self.biases[0], generator)
+        received = view.inputs @ self._first(view.feature_mask)
+        hidden: Tensor = self.activations[0](received + self.biases[0], generator, view.nodes[0])
         for layer, block in enumerate(view.blocks, start=1):
-            hidden = self.activations[layer](block @ (hidden @ self.weights[layer]) + self.biases[layer], generator)
+            received = block @ (hidden @ self.weights[layer])
+            hidden = self.activations[layer](received + self.biases[layer], generator, view.nodes[layer])
         return hidden
 
     def in_blocks(self, x: Features, adjacency: SparseMatrix, size: int) -> Tensor:
@@ -134,7 +137,7 @@ class Projector(nn.Module):
 
 
 class ReLU(nn.Module):
-    def forward(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    def forward(self, x: Tensor, generator: torch.Generator | None = None, nodes: Tensor | None = None) -> Tensor:
         return x.relu()
 
 
@@ -143,19 +146,26 @@ class PReLU(nn.Module):
         super().__init__()
         self.slope = nn.Parameter(torch.tensor([0.25], dtype=torch.float32))
 
-    def forward(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    def forward(self, x: Tensor, generator: torch.Generator | None = None, nodes: Tensor | None = None) -> Tensor:
         return F.prelu(x, self.slope)
 
 
 class RReLU(nn.Module):
-    """Negative inputs are scaled by a slope drawn anew for each while training, by the mean slope otherwise."""
+    """Negative inputs are scaled by a slope drawn anew for each while training, by the mean slope otherwise.
+
+    With ``nodes``, the slopes of a row depend on its node and not on the other rows.
+    """
 
     low, high = 1 / 8, 1 / 3
 
-    def forward(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    def forward(self, x: Tensor, generator: torch.Generator | None = None, nodes: Tensor | None = None) -> Tensor:
         if not self.training:
             return F.leaky_relu(x, (self.low + self.high) / 2)
-        slope = torch.empty_like(x).uniform_(self.low, self.high, generator=generator)
+        if nodes is None or generator is None:
+            slope = torch.empty_like(x).uniform_(self.low, self.high, generator=generator)
+        else:
+            chance = chances(random_key(generator), nodes[:, None], torch.arange(x.size(1), device=x.device))
+            slope = (self.low + (self.high - self.low) * chance).to(x)
         return torch.where(x >= 0, x, x * slope)
 
 

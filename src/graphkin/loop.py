@@ -18,6 +18,7 @@ from torch import Tensor
 from graphkin.checkpoints import Checkpoint
 from graphkin.errors import DivergedError, InputError
 from graphkin.methods import Method
+from graphkin.parallel import peers
 from graphkin.progress import Style
 from graphkin.progress import progress as show_progress
 from graphkin.tasks import Task
@@ -59,6 +60,7 @@ def train(
     runs = [_Run(task, method, device, place) for place, task in enumerate(tasks)]
     for run, checkpoint in zip(runs, checkpoints, strict=False):
         run.go_on_from(checkpoint)
+    among = peers()
     first = min(run.epoch for run in runs) + 1
     with show_progress(style, title, epochs) as report, _stop_on_interrupt() as stop:
         for epoch in range(first, epochs + 1):
@@ -67,9 +69,10 @@ def train(
                     run.step()
                 if epoch == first and device.type == "cuda":
                     torch.cuda.synchronize(device)  # what the first step of one run caches, the others read
-            last = epoch == epochs or stop.is_set()
+            stopped = among.any(stop.is_set())
+            last = epoch == epochs or stopped
             for run, checkpoint in zip(runs, checkpoints, strict=False):
-                if run.epoch == epoch and (last or epoch % checkpoint.every == 0):
+                if among.first and run.epoch == epoch and (last or epoch % checkpoint.every == 0):
                     checkpoint.write(epoch, run.state(spent()))
             if last or epoch % LOOK_EVERY[device.type] == 0:
                 losses = [run.look() for run in runs]
@@ -124,9 +127,11 @@ class _Run:
         self.optimiser.zero_grad(set_to_none=True)
         loss = self.task.loss()
         loss.backward()
+        value = loss.detach().clone()
+        peers().add_up([value, *(parameter.grad for parameter in self.task.modules.parameters() if parameter.grad is not None)])
         self.optimiser.step()
         self.task.after_epoch()
-        return loss.detach()
+        return value
 
     def _record(self) -> None:
         generators = self.task.generators
@@ -154,7 +159,7 @@ class _Run:
         }
 
     def go_on_from(self, checkpoint: Checkpoint) -> None:
-        found = checkpoint.read()
+        found = peers().from_first(checkpoint.read)
         if found is None:
             return
         try:
@@ -221,7 +226,8 @@ def _stop_on_interrupt() -> Iterator[threading.Event]:
 
     def request_stop(number: int, frame: Any) -> None:
         stop.set()
-        signal.signal(signal.SIGINT, previous)
+        if peers().size == 1:  # torchrun passes on the one that the terminal has already sent
+            signal.signal(signal.SIGINT, previous)
 
     signal.signal(signal.SIGINT, request_stop)
     try:

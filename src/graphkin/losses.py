@@ -13,6 +13,7 @@ from graphkin.kernels import IMPLEMENTATIONS, choose, two_view_loss
 from graphkin.kernels.precision import PRECISIONS, resolved
 from graphkin.methods import Attract, Repel
 from graphkin.objective import POOLINGS
+from graphkin.parallel import peers
 from graphkin.randomness import generator
 from graphkin.similarity import as_similarity
 from graphkin.weights import AllAlike, Candidates, NodeWeights, OwnOnly
@@ -26,6 +27,9 @@ class TwoViewLoss(nn.Module):
 
     ``implementation`` and ``precision`` are those of :func:`graphkin.kernels.two_view_loss`; ``kernel`` tells after a call
     which were taken.
+
+    Of several processes that train together (:mod:`graphkin.parallel`) each computes the part of its own anchors: the parts add
+    up to the loss.
     """
 
     def __init__(
@@ -81,11 +85,19 @@ class TwoViewLoss(nn.Module):
     ) -> Tensor:
         with torch.autocast(u.device.type, enabled=False):
             u, v = (F.normalize(rows.to(self.dtype), dim=1) for rows in (u, v))
+            share = 1.0
+            if peers().size > 1:
+                of_all = weights.all_nodes() if anchors is None else anchors
+                anchors = peers().share(of_all)
+                share = len(anchors) / len(of_all)
+                if share == 0:
+                    return (u.sum() + v.sum()) * 0
             sets = (self.pooling, anchors, candidates)
             chosen = choose(u, weights, self.tau, *sets, self.implementation)
             precision = resolved(self.precision, chosen, u)
             self.kernel = f"{chosen} {precision}"
-            return two_view_loss(u, v, weights, self.tau, *sets, chosen, precision)
+            loss = two_view_loss(u, v, weights, self.tau, *sets, chosen, precision)
+            return loss if share == 1 else loss * share
 
 
 class EnhancedInfoNCE(TwoViewLoss):

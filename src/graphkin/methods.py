@@ -36,7 +36,7 @@ FEATURE_SCALES = ("auto", "rows", "none")
 class OwnCounterpart:
     """The only positive of a node is itself in the other view."""
 
-    def on(self, graph: Graph, similarity: NodeSimilarity | None, counterpart: bool, sampled: bool = False) -> PositiveWeights:
+    def on(self, graph: Graph, similarity: NodeSimilarity | None, counterpart: bool, lazy: bool = False) -> PositiveWeights:
         return OwnOnly()
 
 
@@ -49,7 +49,7 @@ class Neighbours:
     def __post_init__(self) -> None:
         check_whole("hops", self.hops, at_least=1)
 
-    def on(self, graph: Graph, similarity: NodeSimilarity | None, counterpart: bool, sampled: bool = False) -> PositiveWeights:
+    def on(self, graph: Graph, similarity: NodeSimilarity | None, counterpart: bool, lazy: bool = False) -> PositiveWeights:
         adjacency = normalised_adjacency(graph.edge_index, graph.num_nodes, self_loops=True, edge_weight=graph.edge_weight).csr
         power = adjacency
         for _ in range(self.hops - 1):
@@ -71,15 +71,15 @@ class Attract:
         if self.effective_positives is not None:
             check_range("effective_positives", self.effective_positives, at_least=1)
 
-    def on(self, graph: Graph, similarity: NodeSimilarity | None, counterpart: bool, sampled: bool = False) -> PositiveWeights:
+    def on(self, graph: Graph, similarity: NodeSimilarity | None, counterpart: bool, lazy: bool = False) -> PositiveWeights:
         assert similarity is not None
-        return self.weights(similarity, counterpart, sampled)
+        return self.weights(similarity, counterpart, lazy)
 
-    def weights(self, similarity: NodeSimilarity, counterpart: bool = True, sampled: bool = False) -> Attraction:
+    def weights(self, similarity: NodeSimilarity, counterpart: bool = True, lazy: bool = False) -> Attraction:
         if self.tau_pos is not None:
             return Attraction(similarity, self.tau_pos, counterpart)
         assert self.effective_positives is not None
-        if sampled:
+        if lazy:
             return Attraction(similarity, Effective(self.effective_positives), counterpart)
         tau = attraction_temperatures(similarity, self.effective_positives, counterpart=counterpart)
         return Attraction(similarity, tau, counterpart)
@@ -89,7 +89,7 @@ class Attract:
 class Uniform:
     """Every other node is a negative with weight 1."""
 
-    def on(self, graph: Graph, similarity: NodeSimilarity | None, sampled: bool = False) -> NegativeWeights:
+    def on(self, graph: Graph, similarity: NodeSimilarity | None, lazy: bool = False) -> NegativeWeights:
         return AllAlike()
 
 
@@ -107,15 +107,15 @@ class Repel:
         if self.effective_negatives is not None:
             check_range("effective_negatives", self.effective_negatives, above=0, at_most=1)
 
-    def on(self, graph: Graph, similarity: NodeSimilarity | None, sampled: bool = False) -> NegativeWeights:
+    def on(self, graph: Graph, similarity: NodeSimilarity | None, lazy: bool = False) -> NegativeWeights:
         assert similarity is not None
-        return self.weights(similarity, sampled)
+        return self.weights(similarity, lazy)
 
-    def weights(self, similarity: NodeSimilarity, sampled: bool = False) -> Repulsion:
+    def weights(self, similarity: NodeSimilarity, lazy: bool = False) -> Repulsion:
         if self.tau_neg is not None:
             return Repulsion(similarity, self.tau_neg)
         assert self.effective_negatives is not None
-        if sampled:
+        if lazy:
             return Repulsion(similarity, Effective(self.effective_negatives * (similarity.num_nodes - 1)))
         return Repulsion(similarity, repulsion_temperatures(similarity, self.effective_negatives))
 
@@ -124,7 +124,7 @@ class Repel:
 class SameClass:
     """Every node of the anchor's class is a positive with weight 1, as T(1) is at τ_p = 1/log 2."""
 
-    def on(self, graph: Graph, similarity: NodeSimilarity | None, counterpart: bool, sampled: bool = False) -> PositiveWeights:
+    def on(self, graph: Graph, similarity: NodeSimilarity | None, counterpart: bool, lazy: bool = False) -> PositiveWeights:
         assert similarity is not None
         return Attraction(similarity, 1 / math.log(2), counterpart, normalised=False)
 
@@ -133,7 +133,7 @@ class SameClass:
 class OtherClasses:
     """Every node of another class is a negative with weight 1; D(1) is 0 in float32 at this τ_n."""
 
-    def on(self, graph: Graph, similarity: NodeSimilarity | None, sampled: bool = False) -> NegativeWeights:
+    def on(self, graph: Graph, similarity: NodeSimilarity | None, lazy: bool = False) -> NegativeWeights:
         assert similarity is not None
         return Repulsion(similarity, 1e-3, normalised=False)
 

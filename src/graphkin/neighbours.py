@@ -2,7 +2,8 @@ r"""Views of some nodes: for every node of a layer some of its neighbours, so th
 
 A node with d > c neighbours draws c of them with replacement, each counting d/c times: the sum over its neighbours is estimated
 without bias. Edges are removed as in :class:`~graphkin.views.ViewPlan`, where they are drawn; degrees are those that remain on
-average, :math:`1 + \sum_e w_e (1 - p_e)`, because the ones of a whole view would cost a look at every edge.
+average, :math:`1 + \sum_e w_e (1 - p_e)`, because the ones of a whole view would cost a look at every edge. What a node draws
+in a layer depends on the node alone, not on the others that are drawn for: processes may share them out.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from graphkin.arrays import Features
 from graphkin.graphs import Graph
+from graphkin.randomness import chances, random_key
 from graphkin.sparse import SparseMatrix
 from graphkin.views import TwoViews
 
@@ -24,6 +26,8 @@ class SampledView(NamedTuple):
     blocks: list[SparseMatrix]
     """for each further layer, what its nodes receive from those of the layer before"""
     feature_mask: Tensor
+    nodes: list[Tensor]
+    """of every layer"""
 
 
 class NeighbourPlan:
@@ -50,15 +54,17 @@ class NeighbourPlan:
     def draw(self, view: int, nodes: Tensor, x: Features, generator: torch.Generator) -> SampledView:
         """A view for the embeddings of ``nodes``."""
         blocks: list[SparseMatrix] = []
+        of_layers = [nodes]
         for _ in range(self.layers - 1):
             rowptr, columns, values = self._received(view, nodes, generator)
             below, places = columns.unique(return_inverse=True)
             blocks.insert(0, SparseMatrix.from_parts(rowptr, places, values, (len(nodes), len(below))))
             nodes = below
+            of_layers.insert(0, nodes)
         rowptr, columns, values = self._received(view, nodes, generator)
         gathered = SparseMatrix.from_parts(rowptr, columns, values, (len(nodes), x.shape[0])).times(x)
         mask = torch.bernoulli(1 - self.drop_features[view], generator=generator)
-        return SampledView(gathered, blocks, mask)
+        return SampledView(gathered, blocks, mask, of_layers)
 
     def _received(self, view: int, nodes: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
         """Compressed rows of what ``nodes`` receive, by the places of all nodes; each row begins with the node itself."""
@@ -67,13 +73,13 @@ class NeighbourPlan:
         rowptr = torch.nn.functional.pad((drawn + 1).cumsum(0), (1, 0))
         target = torch.repeat_interleave(torch.arange(len(nodes), device=nodes.device), drawn + 1)
         place = torch.arange(len(target), device=nodes.device) - rowptr[target] - 1
-        chance = torch.rand(len(target), generator=generator, device=nodes.device, dtype=torch.float64)
-        anywhere = (chance * degree[target]).long()
+        which, whether = random_key(generator), random_key(generator)
+        anywhere = (chances(which, nodes[target], place) * degree[target]).long()
         edge = first[target] + torch.where(degree[target] <= self.count, place, anywhere)
         itself = place < 0
         edge = torch.where(itself, 0, edge)
         columns = torch.where(itself, nodes[target], self.columns[edge])
-        kept = torch.bernoulli(self.keep_edges[view][edge], generator=generator)
+        kept = (chances(whether, nodes[target], place) < self.keep_edges[view][edge]).float()
         amount = kept if self.weight is None else kept * self.weight[edge]
         amount = amount * (degree / drawn.clamp(min=1))[target].float()
         scale = self.scale[view]

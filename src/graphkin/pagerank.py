@@ -23,6 +23,7 @@ from torch import Tensor
 
 from graphkin.errors import OutputError, check_range, check_whole
 from graphkin.files import check_writable, write_whole
+from graphkin.parallel import peers
 
 NODES_AT_A_TIME = 2**16
 """that are finished together, and kept together on disk"""
@@ -92,16 +93,23 @@ def top_pagerank(
     return rows
 
 
-def cosine_rows(rows: Rows, k: int) -> Rows:
-    """The ``k`` largest cosines between rows, as far as their entries were kept."""
+def cosine_rows(rows: Rows, k: int, nodes: Tensor | None = None) -> Rows:
+    """The ``k`` largest cosines between rows, as far as their entries were kept; those of ``nodes`` (None: of all)."""
     num_nodes = len(rows.columns)
     k = min(k, num_nodes)
+    starts = np.arange(num_nodes, dtype=np.int32) if nodes is None else nodes.cpu().numpy().astype(np.int32)
     length = np.sqrt(np.square(rows.values, dtype=np.float64).sum(axis=1))
     unit = rows.values / np.maximum(length, 1e-30)[:, None].astype(np.float32)
     rowptr, sources, values = _transposed(rows.columns, unit)
-    found = _empty_rows(num_nodes, k)
-    _cosines(rows.columns, unit, rowptr, sources, values, found.columns, found.values, torch.get_num_threads())
+    found = _empty_rows(len(starts), k)
+    _cosines(starts, rows.columns, unit, rowptr, sources, values, found.columns, found.values, torch.get_num_threads())
     return found
+
+
+def gathered_rows(mine: Rows, num_nodes: int) -> Rows:
+    """The rows of all nodes, from the shares of all processes."""
+    columns, values = (peers().gather(torch.from_numpy(part), num_nodes).numpy() for part in mine)
+    return Rows(columns, values)
 
 
 def symmetric_csr(rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -353,15 +361,15 @@ def _merge(columns, values, rowptr, sources, entries, merged, out_columns, out_v
 
 
 @_compiled(parallel=True)
-def _cosines(columns, values, rowptr, sources, entries, out_columns, out_values, threads):
-    """Row by row the products with all rows that share a column."""
+def _cosines(starts, columns, values, rowptr, sources, entries, out_columns, out_values, threads):
+    """For each of ``starts`` the products of its row with all rows that share a column."""
     num_nodes, k = columns.shape
     ones = np.ones(num_nodes, np.float32)
     for thread in numba.prange(threads):
         sums = np.zeros((num_nodes, 1), np.float32)
         touched = np.empty(num_nodes, np.int32)
-        for node in range(thread, num_nodes, threads):
-            count = 0
+        for out in range(thread, len(starts), threads):
+            node, count = starts[out], 0
             for place in range(k):
                 column = columns[node, place]
                 if column < 0:
@@ -372,5 +380,5 @@ def _cosines(columns, values, rowptr, sources, entries, out_columns, out_values,
                         touched[count] = other
                         count += 1
                     sums[other, 0] += values[node, place] * entries[entry]
-            _take_largest(sums, touched[:count], ones, np.float32(1), out_columns[node], out_values[node])
+            _take_largest(sums, touched[:count], ones, np.float32(1), out_columns[out], out_values[out])
             sums[touched[:count]] = 0

@@ -22,13 +22,16 @@ from graphkin.graphs import Graph
 from graphkin.kernels.blocked import BLOCK as ANCHORS_AT_A_TIME
 from graphkin.kernels.symmetric import KEEP_BYTES
 from graphkin.methods import Attract, Method, Repel
+from graphkin.parallel import peers
 from graphkin.similarity import BLOCK, BLOCK_PAIRS, Similarity
 from graphkin.sparse import SparseMatrix
 
 STORE_BELOW_SHARE = 0.25
 """Without a limit of the user's, N×N matrices are kept while they fit in this share of the memory of machine or GPU."""
 MOST_AT_ONCE = {"cpu": 30_000, "cuda": 200_000}
-"""nodes of which all pairs are compared in every epoch, in blocks, where nothing forbids it"""
+"""nodes of which all pairs are compared, in blocks, where nothing forbids it"""
+EXACT_TEMPERATURES = {"cpu": 10_000, "cuda": 100_000}
+"""nodes up to which temperatures by effective counts are found from all pairs, even if steps are sampled"""
 TOP_K, ANCHORS, CANDIDATES, NEIGHBOURS = 32, 512, 2048, 10
 UNITS = {
     "": 1,
@@ -94,7 +97,10 @@ def matrices_fit(nodes: int, device: torch.device) -> bool:
 
 
 def _whole_memory(device: torch.device) -> int:
-    return int(torch.cuda.mem_get_info(device)[1] if device.type == "cuda" else psutil.virtual_memory().total)
+    """For this process: several on one machine have their share of it, and a GPU each."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[1])
+    return int(psutil.virtual_memory().total) // peers().local_size
 
 
 def _ways(graph: Graph, method: Method, device: torch.device) -> Iterator[tuple[bool, dict[str, Any], str]]:
@@ -140,7 +146,7 @@ def _estimate(graph: Graph, method: Method, store: bool, device: torch.device) -
     on_gpu = device.type == "cuda"
     there = torch.cuda.memory_allocated(device) if on_gpu else psutil.Process().memory_info().rss
     kept = 2 * _size(graph.x) + _kept_similarity(graph, method, store)
-    return there + kept + max(_preparing(graph, method, store), _training(graph, method, store), _embedding(graph, method))
+    return there + kept + max(_preparing(graph, method, device), _training(graph, method, store), _embedding(graph, method))
 
 
 def _kept_similarity(graph: Graph, method: Method, store: bool) -> int:
@@ -155,12 +161,13 @@ def _kept_similarity(graph: Graph, method: Method, store: bool) -> int:
     return 0
 
 
-def _preparing(graph: Graph, method: Method, store: bool) -> int:
+def _preparing(graph: Graph, method: Method, device: torch.device) -> int:
     nodes, edges, similarity = graph.num_nodes, 2 * graph.num_edges, method.similarity
     if similarity is None:
         return 0
     rows = min(BLOCK, BLOCK_PAIRS // nodes + 1, nodes)
-    blocks = 0 if method.optimiser.samples(nodes) else 8 * 4 * rows * nodes
+    all_pairs = nodes <= EXACT_TEMPERATURES[device.type] or not method.optimiser.samples(nodes)
+    blocks = 8 * 4 * rows * nodes if all_pairs else 0
     if isinstance(similarity, Similarity) and similarity.top_k is not None:
         return max(8 * edges + 16 * nodes * min(similarity.top_k, nodes) + 40 * nodes, blocks)
     return blocks

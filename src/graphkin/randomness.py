@@ -6,6 +6,7 @@ import zlib
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from graphkin.errors import check_whole
 
@@ -19,3 +20,27 @@ def generator(seed: int, purpose: str, device: torch.device | str = "cpu") -> to
     check_whole("seed", seed, at_least=0)
     words = np.random.SeedSequence([seed, zlib.crc32(purpose.encode())]).generate_state(2, np.uint32)
     return torch.Generator(device).manual_seed(int(words[0]) << 31 | int(words[1]) >> 1)
+
+
+def random_key(source: torch.Generator) -> Tensor:
+    """A number to draw others with: see :func:`chances`."""
+    return torch.randint(2**62, (1,), generator=source, device=source.device)
+
+
+def chances(key: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
+    """A number in [0, 1) for every pair of a row and a column, in float64.
+
+    It depends on the key and the pair alone (SplitMix64 as a hash): who knows some of the rows draws for them what those draw
+    who know all. ``rows`` and ``columns`` are broadcast.
+    """
+    bits = _mixed(_mixed(key + rows * _GOLDEN) + columns * _GOLDEN)
+    return (bits >> 11 & 2**53 - 1).double() * 2.0**-53
+
+
+_GOLDEN, _FIRST, _SECOND = (constant - 2**64 for constant in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
+
+
+def _mixed(bits: Tensor) -> Tensor:
+    bits = (bits ^ (bits >> 30 & 2**34 - 1)) * _FIRST
+    bits = (bits ^ (bits >> 27 & 2**37 - 1)) * _SECOND
+    return bits ^ (bits >> 31 & 2**33 - 1)

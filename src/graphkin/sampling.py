@@ -2,8 +2,8 @@ r"""Some nodes for all, in one step: anchors, and candidates that stand for all 
 
 A sum over V is estimated from a sample S as :math:`\sum_{j∈S} f_j / π_j`, where π_j is the probability that j is in S: its mean
 over all samples is the sum itself (Horvitz and Thompson). Similar nodes decide the positives and are rare, so S holds, beside
-nodes drawn uniformly, some drawn from the most similar nodes of every anchor. Numerator, denominator and the means in w⁺ and
-w⁻ are all estimated so, from the same sample.
+nodes drawn uniformly, the most similar nodes of every anchor and some drawn from its other similar ones. Numerator, denominator
+and the means in w⁺ and w⁻ are all estimated so, from the same sample.
 """
 
 from __future__ import annotations
@@ -22,17 +22,20 @@ from graphkin.weights import Attraction, Candidates, LinearWeights, NodeWeights,
 def draw_candidates(
     num_nodes: int, anchors: Tensor, size: int, generator: torch.Generator, similar: SparseMatrix | None = None, near: int = 0
 ) -> Candidates:
-    """``size`` nodes drawn uniformly and, for each anchor, ``near`` of its entries in ``similar``, all with replacement.
+    """``size`` nodes drawn uniformly and, for each anchor, ``near`` of its entries in ``similar``.
 
-    Half of the chance of an entry is in proportion to its value, half is the same for all entries of the anchor.
+    Half of ``near`` are the largest entries of the anchor, the others are drawn from the rest. All draws are with replacement;
+    half of the chance of an entry is in proportion to its value, half is the same for all.
     """
     device = anchors.device
     drawn = torch.randint(num_nodes, (size,), generator=generator, device=device)
     log_missed = torch.full((num_nodes,), size * math.log1p(-1 / num_nodes), dtype=torch.float64, device=device)
     if similar is not None and near > 0:
-        entries = _near_entries(similar, anchors)
-        log_missed.index_add_(0, entries.columns, near * torch.log1p(-entries.chance))
-        drawn = torch.cat([drawn, entries.draw(near, generator)])
+        largest, entries = _near_entries(similar, anchors, near // 2)
+        draws = near - near // 2
+        log_missed.index_add_(0, entries.columns, draws * torch.log1p(-entries.chance))
+        log_missed[largest] = -math.inf
+        drawn = torch.cat([drawn, largest, entries.draw(draws, generator)])
     columns = drawn.unique()
     return Candidates(columns, log_factors=-torch.log(-torch.expm1(log_missed[columns])))
 
@@ -60,14 +63,22 @@ class _Entries:
         return self.columns[torch.minimum(torch.maximum(place, start), end - 1).flatten()]
 
 
-def _near_entries(similar: SparseMatrix, anchors: Tensor) -> _Entries:
+def _near_entries(similar: SparseMatrix, anchors: Tensor, largest: int) -> tuple[Tensor, _Entries]:
+    """The columns of the ``largest`` entries of every anchor, and its other entries."""
     anchor, stored = similar.entries(anchors)
     columns, values = similar.columns[stored], similar.values[stored].double()
     others = (columns != anchors[anchor]) & (values > 0)
     anchor, columns, values = anchor[others], columns[others], values[others]
+    order = values.argsort(descending=True, stable=True)
+    order = order[anchor[order].argsort(stable=True)]
+    count = torch.bincount(anchor, minlength=len(anchors))
+    rank = torch.empty_like(anchor)
+    rank[order] = torch.arange(len(order), device=order.device) - (count.cumsum(0) - count)[anchor[order]]
+    always, rest = columns[rank < largest], rank >= largest
+    anchor, columns, values = anchor[rest], columns[rest], values[rest]
     total = values.new_zeros(len(anchors)).index_add_(0, anchor, values)
     count = torch.bincount(anchor, minlength=len(anchors))
-    return _Entries(anchor, columns, (values / total[anchor] + 1 / count[anchor]) / 2)
+    return always, _Entries(anchor, columns, (values / total[anchor] + 1 / count[anchor]) / 2)
 
 
 def similar_nodes(weights: NodeWeights) -> SparseMatrix | None:

@@ -7,9 +7,10 @@ All similarities are clipped at zero, because a negative one has no place in eit
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from torch_geometric.data import Data
 from graphkin.arrays import Features, largest_of_rows, length_of_rows, smallest_entry
 from graphkin.errors import GraphError, SettingError, check_choice, check_range, check_whole
 from graphkin.graphs import Graph, as_graph
+from graphkin.parallel import peers
 from graphkin.sparse import SparseMatrix
 
 LATER = {"later": True}
@@ -60,8 +62,14 @@ class NodeSimilarity(ABC):
         return sum(float(self.block(rows).double().sum()) for rows in self.row_blocks())
 
     def row_blocks(self) -> Iterator[Tensor]:
-        size = max(min(BLOCK, BLOCK_PAIRS // self.num_nodes), 16)
-        yield from torch.arange(self.num_nodes, device=self.device).split(size)
+        yield from self._in_blocks(torch.arange(self.num_nodes, device=self.device))
+
+    def shared_row_blocks(self) -> Iterator[Tensor]:
+        """Those of the rows that are this process's share."""
+        yield from self._in_blocks(peers().share(torch.arange(self.num_nodes, device=self.device)))
+
+    def _in_blocks(self, rows: Tensor) -> Iterator[Tensor]:
+        yield from rows.split(max(min(BLOCK, BLOCK_PAIRS // self.num_nodes), 16)) if len(rows) else ()
 
     def top(self, count: int) -> Stored:
         """The ``count`` largest of every row, its own included, and of every column: a sparse, symmetric similarity.
@@ -88,9 +96,9 @@ class NodeSimilarity(ABC):
         rows = next(self.row_blocks())
         like = self.block(rows[:1])
         matrix = aligned_empty(self.num_nodes, self.num_nodes, dtype or like.dtype, self.device)
-        for rows in self.row_blocks():
+        for rows in self.shared_row_blocks():
             matrix[rows] = self.block(rows).to(matrix.dtype)
-        return Stored(matrix, self.symmetric)
+        return Stored(peers().complete(matrix), self.symmetric)
 
 
 class PageRank(NodeSimilarity):
@@ -155,8 +163,10 @@ class PageRankCosine(NodeSimilarity):
     def __init__(self, pagerank: PageRank) -> None:
         self.pagerank = pagerank
         self.num_nodes, self.device = pagerank.num_nodes, pagerank.device
-        norms = torch.cat([pagerank.block(rows).norm(dim=1) for rows in self.row_blocks()])
-        self._inverse_norm = _inverse(norms)
+        norms = torch.empty(self.num_nodes, dtype=pagerank.dtype, device=self.device)
+        for rows in self.shared_row_blocks():
+            norms[rows] = pagerank.block(rows).norm(dim=1)
+        self._inverse_norm = _inverse(peers().complete(norms))
 
     def block(self, rows: Tensor, columns: Tensor | None = None) -> Tensor:
         start = self.pagerank.unit(rows) * self._inverse_norm[rows]
@@ -249,7 +259,8 @@ class Blend(NodeSimilarity):
 class Stored(NodeSimilarity):
     """A similarity that is kept as a matrix: a user's own, or one computed before."""
 
-    def __init__(self, matrix: Tensor | SparseMatrix, symmetric: bool | None = None) -> None:
+    def __init__(self, matrix: Tensor | SparseMatrix, symmetric: bool | None = None, total: float | None = None) -> None:
+        """``total`` is the sum that counts where the matrix holds a part of it."""
         if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
             raise SettingError(f"a similarity matrix must be square, found shape {tuple(matrix.shape)}.")
         values = matrix.values if isinstance(matrix, SparseMatrix) else matrix
@@ -260,6 +271,7 @@ class Stored(NodeSimilarity):
         self.matrix = matrix
         self.num_nodes, self.device = matrix.shape[0], matrix.device
         self.symmetric = _is_symmetric(matrix) if symmetric is None else symmetric
+        self._total = total
 
     def block(self, rows: Tensor, columns: Tensor | None = None) -> Tensor:
         if isinstance(self.matrix, SparseMatrix):
@@ -274,6 +286,8 @@ class Stored(NodeSimilarity):
             super().strip(first, last, out, columns, factor)
 
     def total(self) -> float:
+        if self._total is not None:
+            return self._total
         return float(self.matrix.values.double().sum()) if isinstance(self.matrix, SparseMatrix) else super().total()
 
     def stored(self, dtype: torch.dtype | None = None) -> Stored:
@@ -361,11 +375,15 @@ class Similarity:
         return pagerank if self.structure == "ppr" else PageRankCosine(pagerank)
 
     def _sparse_structure(self, graph: Graph, dtype: torch.dtype) -> Stored:
-        """``self._structure(graph, dtype).top(self.top_k)``, up to the error, without N×N work."""
-        from graphkin.pagerank import cosine_rows, symmetric_csr, top_pagerank
+        """``self._structure(graph, dtype).top(self.top_k)``, up to the error, without N×N work.
+
+        The total of PageRanks is that of all of them, so that β weighs them as it does without ``top_k``.
+        """
+        from graphkin.pagerank import cosine_rows, gathered_rows, symmetric_csr, top_pagerank
 
         assert self.top_k is not None
-        rows = top_pagerank(
+        mine = peers().share(torch.arange(graph.num_nodes))
+        found = top_pagerank(
             graph.edge_index,
             graph.num_nodes,
             self.top_k,
@@ -374,12 +392,19 @@ class Similarity:
             self_loops=self.self_loops,
             edge_weight=graph.edge_weight,
             error=self.pagerank_error,
+            nodes=mine,
         )
+        rows = gathered_rows(found, graph.num_nodes)
         if self.structure == "ppr-cosine":
-            rows = cosine_rows(rows, self.top_k)
+            rows = gathered_rows(cosine_rows(rows, self.top_k, mine), graph.num_nodes)
         rowptr, columns, values = (torch.from_numpy(part).to(graph.edge_index.device) for part in symmetric_csr(rows))
         csr = SparseMatrix.from_parts(rowptr, columns, values.to(dtype), (graph.num_nodes, graph.num_nodes)).csr
-        return Stored(SparseMatrix(csr, transposed=csr), symmetric=True)
+        total = None
+        if self.structure == "ppr":
+            enough = math.ceil(math.log(1e-6) / math.log(1 - self.alpha))
+            whole = replace(self, top_k=None, steps=min(self.steps or enough, enough))
+            total = whole._structure(graph, dtype).total()
+        return Stored(SparseMatrix(csr, transposed=csr), symmetric=True, total=total)
 
 
 class SameClass(NodeSimilarity):

@@ -17,7 +17,8 @@ from graphkin.kernels import TRUSTED_TAU, choose, one_view_loss
 from graphkin.losses import TwoViewLoss
 from graphkin.methods import Method
 from graphkin.neighbours import NeighbourPlan
-from graphkin.plans import ANCHORS, matrices_fit
+from graphkin.parallel import peers
+from graphkin.plans import ANCHORS, EXACT_TEMPERATURES, matrices_fit
 from graphkin.randomness import generator
 from graphkin.sampling import SomeNodes, draw_candidates, similar_nodes
 from graphkin.similarity import Blend, FeatureCosine, NodeSimilarity, Stored
@@ -129,6 +130,8 @@ class TwoViewTask:
 
     @property
     def generators(self) -> list[torch.Generator] | None:
+        if peers().size > 1:
+            return None
         sampled = (self.contrast.anchors, self.contrast.positives, self.contrast.negatives) != (None, None, None)
         fused = self.contrast.kernel is not None and self.contrast.kernel.startswith("fused")
         pooled = self.contrast.pooling == "mean" and not isinstance(self.contrast.weights, StoredWeights)
@@ -159,13 +162,21 @@ class SampledTask(TwoViewTask):
         anchors = torch.randperm(nodes, generator=source, device=self.weights.device)[:count].sort().values
         drawn = draw_candidates(nodes, anchors, self.settings.candidates, source, self.similar, self.settings.near)
         some = torch.cat([anchors, drawn.columns]).unique()
-        u, v = (self._project_some(view, some) for view in (0, 1))
+        u, v = self._projected(some)
         places = drawn._replace(columns=torch.searchsorted(some, drawn.columns))
         return self.contrast.contrast(u, v, SomeNodes.of(self.weights, some), torch.searchsorted(some, anchors), places)
 
-    def _project_some(self, view: int, nodes: Tensor) -> Tensor:
+    def _projected(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
+        """Both views of ``nodes``; where a process can encode its share of them alone, it does."""
         if not isinstance(self.plan, NeighbourPlan):
-            return self._project(view)[nodes]
+            return self._project(0)[nodes], self._project(1)[nodes]
+        mine = peers().share(nodes)
+        both = torch.cat([self._project_some(view, mine) for view in (0, 1)], dim=1)
+        u, v = peers().gather(both, len(nodes)).chunk(2, dim=1)
+        return u, v
+
+    def _project_some(self, view: int, nodes: Tensor) -> Tensor:
+        assert isinstance(self.plan, NeighbourPlan)
         drawn = self.plan.draw(view, nodes, self.x, self.view_generator)
         encoder = self.modules["encoder"]
         assert isinstance(encoder, GCNEncoder)
@@ -258,7 +269,8 @@ def weights_for(
 ) -> NodeWeights:
     """The weights of a graph under a method. To ``store`` them is to keep similarity for the fused kernels, else them whole.
 
-    ``similarity`` takes the place of the one that the method's settings describe.
+    ``similarity`` takes the place of the one that the method's settings describe. Temperatures by effective counts are found
+    here, from all pairs of nodes, unless there are too many pairs: sampled steps then find those of their anchors.
     """
     two_views, sampled = method.views is not None, method.optimiser.samples(graph.num_nodes)
     device = graph.edge_index.device
@@ -267,10 +279,11 @@ def weights_for(
         similarity = similarity_for(graph, method, store)
     elif fits:
         similarity = similarity.stored()
-    positives = method.positives.on(graph, similarity, two_views, sampled)
+    lazy = sampled and graph.num_nodes > EXACT_TEMPERATURES[device.type]
+    positives = method.positives.on(graph, similarity, two_views, lazy)
     if fits and isinstance(positives, Linked) and isinstance(positives.matrix, SparseMatrix) and device.type == "cuda":
         positives = Linked(positives.matrix.to_dense())
-    weights = NodeWeights(positives, method.negatives.on(graph, similarity, sampled), graph.num_nodes, device)
+    weights = NodeWeights(positives, method.negatives.on(graph, similarity, lazy), graph.num_nodes, device)
     return weights.stored() if fits and two_views and not _takes_functions(weights, method) else weights
 
 

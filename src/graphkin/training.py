@@ -19,6 +19,7 @@ from graphkin.fitted import Fitted
 from graphkin.graphs import Graph, as_graph
 from graphkin.loop import train
 from graphkin.methods import Method, to_json
+from graphkin.parallel import peers
 from graphkin.plans import Plan, parse_memory, plan_for
 from graphkin.presets import method_named, presets
 from graphkin.progress import Style
@@ -192,7 +193,11 @@ def prepare(
     given = own_similarity(similarity, graph, chosen, where)
     store = None
     if planned and given is None:
-        plan = memory if isinstance(memory, Plan) else plan_for(there, chosen, where, parse_memory(memory))
+        if isinstance(memory, Plan):
+            plan = memory
+        else:
+            limit = parse_memory(memory)
+            plan = peers().from_first(lambda: plan_for(there, chosen, where, limit))
         chosen, store = plan.method, plan.store
     weights = weights_for(there, chosen, given, store)
     return Prepared(there, chosen, weights, where, time.perf_counter() - start)
@@ -222,9 +227,9 @@ def resolve(method: str | Method, graph: Graph, preset: str | None = None) -> Me
 
 
 def device_named(name: str) -> torch.device:
-    """ "auto" is the GPU if there is one."""
+    """ "auto" is the GPU if there is one; of several processes on a machine each has its own."""
     if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         device = torch.device(name)
     except RuntimeError as error:
@@ -233,6 +238,16 @@ def device_named(name: str) -> torch.device:
         raise SettingError(f"device must be auto, cpu, cuda or cuda:N, found {name!r}.")
     if device.type == "cuda" and not torch.cuda.is_available():
         raise SettingError(f"device {name!r} was asked for, but PyTorch sees no GPU here; use cpu or auto.")
+    among = peers()
+    if device.type == "cuda" and among.size > 1:
+        if ":" in name:
+            raise SettingError(f"several processes take a GPU each: device must be auto, cpu or cuda, found {name!r}.")
+        if among.local_size > torch.cuda.device_count():
+            raise SettingError(
+                f"{among.local_size} processes were started on this machine, and PyTorch sees {torch.cuda.device_count()} GPUs "
+                "here: start as many as there are GPUs, or use cpu."
+            )
+        return torch.device("cuda", among.local_rank)
     if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise SettingError(f"device {name!r} was asked for, but PyTorch sees {torch.cuda.device_count()} GPUs here.")
     return device
@@ -255,6 +270,10 @@ def check_usable(graph: Graph, method: Method, *, own_similarity: bool = False) 
     """Everything about this graph that would make this method fail later."""
     if graph.num_nodes < 2:
         raise GraphError(f"contrast needs at least 2 nodes, found {graph.num_nodes}.")
+    if peers().size > 1 and method.views is None:
+        raise SettingError(f"several processes share out the anchors of grace and gca; {method.name} is trained by one.")
+    if graph.num_nodes < peers().size:
+        raise GraphError(f"there must be at least as many nodes as processes, found {graph.num_nodes} and {peers().size}.")
     if graph.num_edges == 0 and method.needs_edges and not own_similarity:
         raise GraphError(
             f"the graph has no edges, and {method.name} learns from them; with features alone only a '+' method with beta=1 "

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from graphkin.errors import SettingError
+from graphkin.parallel import peers
 from graphkin.similarity import BLOCK, NodeSimilarity, Stored
 from graphkin.sparse import SparseMatrix
 
@@ -449,16 +450,16 @@ def _temperatures(
     own_counts: bool,
 ) -> Tensor:
     """τ of all anchors, block by block."""
-    found = []
+    found = similarity.block(torch.zeros(1, dtype=torch.int64, device=similarity.device)).new_empty(similarity.num_nodes)
     goal = math.log(wanted)
-    for rows in similarity.row_blocks():
+    for rows in similarity.shared_row_blocks():
         block = similarity.block(rows)
         own = None
         if not own_counts:
             own = torch.zeros_like(block, dtype=torch.bool)
             own[torch.arange(rows.numel(), device=rows.device), rows] = True
-        found.append(_temperatures_of(block, entropy, goal, own))
-    return torch.cat(found)
+        found[rows] = _temperatures_of(block, entropy, goal, own)
+    return peers().complete(found)
 
 
 def _temperatures_of(

@@ -1,0 +1,78 @@
+"""What more processes save: preparing and a step of the same graph by one process and by several, one thread each.
+
+    python benchmarks/processes.py --nodes 100000 --processes 1 2
+
+Each run adds its rows to benchmarks/results/processes.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from graphkin.runs import commit, environment, write_json
+
+RESULTS = Path(__file__).parent / "results" / "processes.json"
+
+
+def one(nodes: int, memory: str, steps: int) -> dict[str, Any] | None:
+    """As seen by the first process."""
+    from graphkin.loop import train
+    from graphkin.parallel import joined
+    from graphkin.synthetic import community_graph
+    from graphkin.tasks import task_for
+    from graphkin.training import prepare
+
+    with joined() as among:
+        graph = community_graph(nodes)
+        prepare(community_graph(500), "grace+", device="cpu", top_k=32, steps=None)  # compiles
+        start = time.perf_counter()
+        prepared = prepare(graph, "grace+", device="cpu", memory=memory, epochs=steps)
+        prepare_seconds = time.perf_counter() - start
+        task = task_for(prepared.graph, prepared.method, prepared.weights, 0, prepared.device)
+        (curve,) = train([task], prepared.method, prepared.device, "none", "")
+        if not among.first:
+            return None
+    seconds = {"prepare": prepare_seconds, "step": curve.seconds / steps}
+    sampled = {name: prepared.method.settings()[name] for name in ("anchors", "candidates", "neighbours", "top_k")}
+    return {"nodes": nodes, "processes": among.size, "seconds": seconds, "loss": curve.losses[-1], **sampled}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--nodes", type=int, default=100_000)
+    parser.add_argument("--memory", default="2GiB")
+    parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--processes", type=int, nargs="+", default=[1, 2])
+    parser.add_argument("--here", action="store_true", help="in this process, as JSON")
+    given = parser.parse_args()
+    if given.here:
+        row = one(given.nodes, given.memory, given.steps)
+        if row is not None:
+            print(json.dumps(row))
+        return
+    earlier = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else []
+    rows = []
+    for processes in given.processes:
+        launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
+        options = [f"--nodes={given.nodes}", f"--memory={given.memory}", f"--steps={given.steps}"]
+        done = subprocess.run(
+            [*launcher, __file__, "--here", *options],
+            env={**os.environ, "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"},
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
+        rows.append(json.loads(done.stdout.splitlines()[-1]))
+        write_json(RESULTS, [*earlier, {"commit": commit(), **environment(), "rows": rows}])
+        print(rows[-1], flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,222 @@
+"""Several processes that train one model together: torchrun starts them, PyTorch's collectives join them.
+
+Every process holds the graph and the same parameters, draws the same random numbers, and works on its share of the nodes: of
+the rows of similarity before training, of the anchors in every step, and of the sampled nodes to encode. Losses and gradients
+of all shares add up to those of one process. Without torchrun, or outside :func:`joined`, a process is alone and has all of
+them.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from types import FrameType
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from graphkin.errors import InputError, SettingError
+
+WAIT = timedelta(minutes=30)
+"""for another process, before it is given up"""
+T = TypeVar("T")
+
+
+class LostError(RuntimeError):
+    """Another process ended or cannot be reached."""
+
+
+class ToldElsewhereError(Exception):
+    """Another process tells the user what is wrong."""
+
+
+@dataclass(frozen=True)
+class Peers:
+    rank: int = 0
+    size: int = 1
+    local_rank: int = 0
+    local_size: int = 1
+    """processes on this machine"""
+
+    @property
+    def first(self) -> bool:
+        """Whether this is the process that prints and writes."""
+        return self.rank == 0
+
+    def bounds(self, total: int, rank: int | None = None) -> tuple[int, int]:
+        """From where up to where, of ``total`` rows in their order, the share of a process goes; this one's by default."""
+        place, (each, more) = self.rank if rank is None else rank, divmod(total, self.size)
+        return place * each + min(place, more), (place + 1) * each + min(place + 1, more)
+
+    def share(self, rows: Tensor) -> Tensor:
+        first, last = self.bounds(len(rows))
+        return rows[first:last]
+
+    def complete(self, rows: Tensor) -> Tensor:
+        """Where every process has filled in its share of the rows, give each all of them, in place."""
+        if self.size > 1:
+            for rank in range(self.size):
+                first, last = self.bounds(len(rows), rank)
+                if last > first:
+                    part = rows[first:last].contiguous()
+                    _all(dist.broadcast, part, src=rank)
+                    rows[first:last] = part
+        return rows
+
+    def gather(self, mine: Tensor, total: int) -> Tensor:
+        """``total`` rows from the shares of all processes, with gradient."""
+        if self.size == 1:
+            return mine
+        gathered: Tensor = _Gathered.apply(mine, self, total)  # type: ignore[no-untyped-call]
+        return gathered
+
+    def add_up(self, tensors: Iterable[Tensor]) -> None:
+        """Replace every tensor by its sum over all processes, in one go."""
+        if self.size == 1:
+            return
+        listed = list(tensors)
+        flat = torch.cat([tensor.reshape(-1) for tensor in listed])
+        _all(dist.all_reduce, flat)
+        for tensor, summed in zip(listed, flat.split([tensor.numel() for tensor in listed]), strict=True):
+            tensor.copy_(summed.view_as(tensor))
+
+    def any(self, holds: bool) -> bool:
+        """Whether it holds in any process."""
+        if self.size == 1:
+            return holds
+        count = torch.tensor(int(holds))
+        _all(dist.all_reduce, count)
+        return bool(count > 0)
+
+    def from_first(self, make: Callable[[], T]) -> T:
+        """What the first process makes; a mistake of the user's that it finds ends all of them."""
+        if self.size == 1:
+            return make()
+        made: list[Any] = [None, True]
+        error = None
+        if self.first:
+            try:
+                made = [make(), False]
+            except InputError as found:
+                error = found
+        _all(dist.broadcast_object_list, made, src=0)
+        if error is not None:
+            raise error
+        if made[1]:
+            raise ToldElsewhereError
+        value: T = made[0]
+        return value
+
+    @contextmanager
+    def same_fate(self) -> Iterator[None]:
+        """A mistake of the user's that any process finds in here ends all of them; the first that found one tells it."""
+        if self.size == 1:
+            yield
+            return
+        error = None
+        try:
+            yield
+        except InputError as found:
+            error = found
+        failed: list[bool] = [False] * self.size
+        _all(dist.all_gather_object, failed, error is not None)
+        if error is not None and failed.index(True) == self.rank:
+            raise error
+        if any(failed):
+            raise ToldElsewhereError
+
+
+ALONE = Peers()
+_current = ALONE
+
+
+def peers() -> Peers:
+    """The processes that train together, as seen from this one."""
+    return _current
+
+
+def launched() -> Peers:
+    """What torchrun, or whoever sets its environment variables, says of this process."""
+    names = {"rank": "RANK", "size": "WORLD_SIZE", "local_rank": "LOCAL_RANK", "local_size": "LOCAL_WORLD_SIZE"}
+    if any(os.environ.get(name) is None for name in (*names.values(), "MASTER_ADDR", "MASTER_PORT")):
+        return ALONE
+    found = {}
+    for name, variable in names.items():
+        text = os.environ[variable]
+        if not text.isdecimal():
+            raise SettingError(f"the environment variable {variable} must be a whole number, found {text!r}.")
+        found[name] = int(text)
+    return Peers(**found) if found["size"] > 1 else ALONE
+
+
+@contextmanager
+def joined(backend: str | None = None) -> Iterator[Peers]:
+    """Take part in the run that torchrun started (Gloo on a CPU, NCCL on a GPU); without torchrun, change nothing."""
+    global _current
+    found = launched()
+    if found.size == 1:
+        yield ALONE
+        return
+    if torch.cuda.is_available() and found.local_rank < torch.cuda.device_count():
+        torch.cuda.set_device(found.local_rank)
+    _all(dist.init_process_group, backend, timeout=WAIT)
+    _current = found
+    try:
+        with _ended_in_words():
+            yield found
+    finally:
+        _current = ALONE
+    dist.destroy_process_group()  # after an error it might wait for those who are gone
+
+
+def _all(collective: Callable[..., Any], *arguments: Any, **options: Any) -> None:
+    try:
+        collective(*arguments, **options)
+    except LostError:
+        raise
+    except (RuntimeError, ValueError) as error:
+        reason = re.sub(r"^\[.*?\] ", "", str(error)).partition(". ")[0].strip()
+        raise LostError(f"another process ended or cannot be reached ({reason[:100]})") from error
+
+
+class _Gathered(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, mine: Tensor, among: Peers, total: int) -> Tensor:
+        ctx.among = among
+        rows = mine.new_empty(total, *mine.shape[1:])
+        first, last = among.bounds(total)
+        rows[first:last] = mine
+        return among.complete(rows)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        summed = grads[0].clone()
+        ctx.among.add_up([summed])
+        return ctx.among.share(summed), None, None
+
+
+@contextmanager
+def _ended_in_words() -> Iterator[None]:
+    """torchrun ends all processes by SIGTERM when one of them has died; that is to be said, not only obeyed."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise LostError("torchrun ended this process, as it does when another one has died")
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
