@@ -74,7 +74,7 @@ def test_the_least_change_that_fits_is_taken(monkeypatch: pytest.MonkeyPatch) ->
     plain = chosen("1GiB", of("grace"))
     assert plain.method.optimiser.candidates == 2048, "all pairs of many nodes take too long for GRACE, too"
     sets = of("grace+", anchors=50, positives_sampled=100, negatives_sampled=100)
-    assert chosen("300MiB", sets).method == sets.configure(top_k=32, steps=None), "one's own samples stay"
+    assert chosen("300MiB", sets).method == sets.configure(top_k=32, steps=None, tail=32), "one's own samples stay"
     own = of("grace+", candidates=100, neighbours=3, top_k=5)
     assert chosen(None, own).method == own
     with pytest.raises(

@@ -32,7 +32,7 @@ MOST_AT_ONCE = {"cpu": 30_000, "cuda": 200_000}
 """nodes of which all pairs are compared, in blocks, where nothing forbids it"""
 EXACT_TEMPERATURES = {"cpu": 10_000, "cuda": 100_000}
 """nodes up to which temperatures by effective counts are found from all pairs, even if steps are sampled"""
-TOP_K, ANCHORS, CANDIDATES, NEIGHBOURS = 32, 512, 2048, 10
+TOP_K, TAIL, ANCHORS, CANDIDATES, NEIGHBOURS = 32, 32, 512, 2048, 10
 UNITS = {
     "": 1,
     "B": 1,
@@ -112,8 +112,9 @@ def _ways(graph: Graph, method: Method, device: torch.device) -> Iterator[tuple[
         return
     sparse: dict[str, Any] = {}
     if isinstance(method.similarity, Similarity) and method.similarity.top_k is None and method.similarity.beta < 1:
-        sparse = {"top_k": TOP_K, "steps": None}
+        sparse = {"top_k": TOP_K, "steps": None} | ({"tail": TAIL} if method.similarity.structure == "ppr" else {})
     of_sparse = f", {TOP_K} largest PageRanks of a node" if sparse else ""
+    of_sparse += f" and {TAIL} smooth vectors for the rest" if "tail" in sparse else ""
     drawn: dict[str, Any] = {}
     if not settings.samples(nodes):
         few = nodes <= MOST_AT_ONCE[device.type]
@@ -157,7 +158,7 @@ def _kept_similarity(graph: Graph, method: Method, store: bool) -> int:
         weights = isinstance(method.positives, Attract) + isinstance(method.negatives, Repel) if method.views else 0
         return 4 * nodes**2 * (1 + weights)
     if isinstance(similarity, Similarity) and similarity.top_k is not None:
-        return 12 * int(1.25 * nodes * min(similarity.top_k, nodes))
+        return 12 * int(1.25 * nodes * min(similarity.top_k, nodes)) + 4 * nodes * similarity.tail
     return 0
 
 
@@ -169,7 +170,9 @@ def _preparing(graph: Graph, method: Method, device: torch.device) -> int:
     all_pairs = nodes <= EXACT_TEMPERATURES[device.type] or not method.optimiser.samples(nodes)
     blocks = 8 * 4 * rows * nodes if all_pairs else 0
     if isinstance(similarity, Similarity) and similarity.top_k is not None:
-        return max(8 * edges + 16 * nodes * min(similarity.top_k, nodes) + 40 * nodes, blocks)
+        of_rows = 8 * edges + 16 * nodes * min(similarity.top_k, nodes) + 40 * nodes
+        of_vectors = 20 * edges + 4 * nodes * (2 * similarity.tail + 1) if similarity.tail else 0
+        return max(of_rows, of_vectors, blocks)
     return blocks
 
 

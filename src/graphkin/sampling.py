@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from graphkin.similarity import Blend, NodeSimilarity, Stored
+from graphkin.smooth import WithTail
 from graphkin.sparse import SparseMatrix
 from graphkin.weights import Attraction, Candidates, LinearWeights, NodeWeights, PairWeights
 
@@ -85,6 +86,7 @@ def similar_nodes(weights: NodeWeights) -> SparseMatrix | None:
     """The sparse matrix of structure behind the positive weights, if there is one."""
     similarity: NodeSimilarity | None = weights.positive.similarity if isinstance(weights.positive, Attraction) else None
     structure = similarity.structure if isinstance(similarity, Blend) else similarity
+    structure = structure.largest if isinstance(structure, WithTail) else structure
     return structure.matrix if isinstance(structure, Stored) and isinstance(structure.matrix, SparseMatrix) else None
 
 

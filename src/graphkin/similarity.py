@@ -326,7 +326,8 @@ class Similarity:
     ``alpha`` the restart probability, ``steps`` the number of PageRank steps (None: exact), ``self_loops`` whether each node
     is linked with itself before normalising. ``top_k`` keeps the k largest PageRanks of every node (None: all), so that a graph
     whose N×N similarity does not fit into memory has one that is computed on the fly; each is then too small by at most
-    ``pagerank_error`` times the root of both nodes' degrees (:mod:`graphkin.pagerank`).
+    ``pagerank_error`` times the root of both nodes' degrees (:mod:`graphkin.pagerank`). With ``tail``, so many smooth vectors
+    stand for the rest (:mod:`graphkin.smooth`); without, the rest is zero.
     """
 
     beta: float = 0.7
@@ -336,6 +337,7 @@ class Similarity:
     self_loops: bool = True
     top_k: int | None = None
     pagerank_error: float = field(default=1e-4, metadata=LATER)
+    tail: int = field(default=0, metadata=LATER)
 
     def __post_init__(self) -> None:
         check_range("beta", self.beta, at_least=0, at_most=1)
@@ -346,6 +348,12 @@ class Similarity:
         if self.top_k is not None:
             check_whole("top_k", self.top_k, at_least=1)
         check_range("pagerank_error", self.pagerank_error, above=0)
+        check_whole("tail", self.tail, at_least=0, at_most=4096)
+        if self.tail and (self.top_k is None or self.structure != "ppr"):
+            raise SettingError(
+                "tail stands for the PageRanks that top_k leaves out: it needs top_k and structure ppr, "
+                f"found tail={self.tail}, top_k={self.top_k} and {self.structure}."
+            )
         if not isinstance(self.self_loops, bool):
             raise SettingError(f"self_loops must be true or false, found {self.self_loops!r}.")
 
@@ -363,7 +371,11 @@ class Similarity:
         return structure if self.beta == 0 else Blend(structure, FeatureCosine(graph.x.to(dtype=dtype)), self.beta)
 
     def _structure(self, graph: Graph, dtype: torch.dtype) -> NodeSimilarity:
-        pagerank = PageRank(
+        pagerank = self._pagerank(graph, dtype)
+        return pagerank if self.structure == "ppr" else PageRankCosine(pagerank)
+
+    def _pagerank(self, graph: Graph, dtype: torch.dtype) -> PageRank:
+        return PageRank(
             graph.edge_index,
             graph.num_nodes,
             alpha=self.alpha,
@@ -372,9 +384,8 @@ class Similarity:
             dtype=dtype,
             edge_weight=graph.edge_weight,
         )
-        return pagerank if self.structure == "ppr" else PageRankCosine(pagerank)
 
-    def _sparse_structure(self, graph: Graph, dtype: torch.dtype) -> Stored:
+    def _sparse_structure(self, graph: Graph, dtype: torch.dtype) -> NodeSimilarity:
         """``self._structure(graph, dtype).top(self.top_k)``, up to the error, without N×N work.
 
         The total of PageRanks is that of all of them, so that β weighs them as it does without ``top_k``.
@@ -399,12 +410,18 @@ class Similarity:
             rows = gathered_rows(cosine_rows(rows, self.top_k, mine), graph.num_nodes)
         rowptr, columns, values = (torch.from_numpy(part).to(graph.edge_index.device) for part in symmetric_csr(rows))
         csr = SparseMatrix.from_parts(rowptr, columns, values.to(dtype), (graph.num_nodes, graph.num_nodes)).csr
-        total = None
-        if self.structure == "ppr":
-            enough = math.ceil(math.log(1e-6) / math.log(1 - self.alpha))
-            whole = replace(self, top_k=None, steps=min(self.steps or enough, enough))
-            total = whole._structure(graph, dtype).total()
-        return Stored(SparseMatrix(csr, transposed=csr), symmetric=True, total=total)
+        matrix = SparseMatrix(csr, transposed=csr)
+        if self.structure == "ppr-cosine":
+            return Stored(matrix, symmetric=True)
+        enough = math.ceil(math.log(1e-6) / math.log(1 - self.alpha))
+        whole = replace(self, steps=min(self.steps or enough, enough))._pagerank(graph, dtype)
+        largest = Stored(matrix, symmetric=True, total=whole.total())
+        if not self.tail:
+            return largest
+        from graphkin.smooth import WithTail, smooth_vectors
+
+        of_rest = (whole.adjacency, self.tail, self.alpha, self.steps, self.top_k)
+        return WithTail(largest, peers().from_first(lambda: smooth_vectors(*of_rest)).to(graph.edge_index.device, dtype))
 
 
 class SameClass(NodeSimilarity):
