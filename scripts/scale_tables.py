@@ -6,6 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+from graphkin.experiments import experiment_named
+from graphkin.experiments.store import Store
+from graphkin.experiments.tables import summarise
+from graphkin.report.reading import mark, signed, spread
+
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "scale.md"
 END = "<!-- end -->"
@@ -30,24 +35,107 @@ def pagerank_table() -> str:
     return "\n".join(lines)
 
 
+def latest_runs() -> list[dict[str, Any]]:
+    """The latest row of every size on every kind of device."""
+    latest = {}
+    for row in rows("scale"):
+        kind = "cuda" if row["device"].startswith("cuda") else "cpu"
+        latest[kind, row["nodes"]] = {**row, "kind": kind}
+    return [latest[key] for key in sorted(latest)]
+
+
 def scale_table() -> str:
-    latest = {(row["nodes"], row["device"]): row for row in rows("scale")}
     lines = [
-        "| nodes | edges | plan | prepare | a step | embed | score | peak | accuracy | propagated features |",
+        "| nodes | on | plan | prepare | a step | embed | score | peak | accuracy | propagated features |",
         "|---" * 10 + "|",
     ]
-    for row in sorted(latest.values(), key=lambda row: row["nodes"]):
+    for row in latest_runs():
         seconds, peak = row["seconds"], max(row["peak_bytes"].values()) / 2**30
         times = [seconds["prepare"], seconds["train"] / row["epochs"], seconds["embed"], seconds["score"]]
-        cells = [f"{row['nodes']:,}", f"{row['edges']:,}", row["plan"], *(f"{value:.1f} s" for value in times)]
+        on = {"cpu": "two cores", "cuda": "H200"}[row["kind"]]
+        cells = [f"{row['nodes']:,}", on, row["plan"], *(_seconds(value) for value in times)]
         free = row["without_training"].get("propagated features")
         cells += [f"{peak:.1f} GiB", f"{row['accuracy']:.1f} %", "not measured" if free is None else f"{free:.1f} %"]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
+def paper_table() -> str:
+    """From 100 thousand nodes what is expected of a million, beside what was measured; from a million what of 100 million.
+
+    The memory that is expected is the plan's estimate; on paper it grows as it did between the two.
+    """
+    small, large = (next(row for row in latest_runs() if row["kind"] == "cpu" and row["nodes"] == n) for n in (10**5, 10**6))
+    lines = ["| | 100,000 | expected at 1,000,000 | measured | on paper at 100,000,000 |", "|---|---|---|---|---|"]
+    for name in ("prepare", "embed", "score"):
+        at = [row["seconds"][name] for row in (small, large)]
+        lines.append(f"| {name} | {_seconds(at[0])} | {_seconds(10 * at[0])} | {_seconds(at[1])} | {_seconds(100 * at[1])} |")
+    steps = [row["seconds"]["train"] / row["epochs"] for row in (small, large)]
+    lines.append(f"| a step | {_seconds(steps[0])} | the same | {_seconds(steps[1])} | the same |")
+    peaks = [max(row["peak_bytes"][stage] for stage in ("prepare", "train", "embed")) for row in (small, large)]
+    growth = (peaks[1] - peaks[0]) / 900_000
+    memory = [peaks[0], large["estimate_bytes"], peaks[1], peaks[1] + 99 * 10**6 * growth]
+    lines.append("| memory without scoring | " + " | ".join(f"{value / 2**30:,.1f} GiB" for value in memory) + " |")
+    return "\n".join(lines)
+
+
+def _seconds(value: float) -> str:
+    if value >= 7200:
+        return f"{value / 3600:.1f} h"
+    return f"{value / 60:.0f} min" if value >= 600 else f"{value:.1f} s" if value >= 1 else f"{1000 * value:.0f} ms"
+
+
+def tail_table() -> str:
+    latest = {(row["graph"], row["top_k"], row["tail"]): row for row in rows("tail")}
+    graphs = list(dict.fromkeys(graph for graph, _, _ in latest))
+    lines = [
+        "| `top_k` | `tail` | " + " | ".join(f"{graph}: w⁺, w⁻" for graph in graphs) + " |",
+        "|---" * (2 + len(graphs)) + "|",
+    ]
+    for top_k, tail in dict.fromkeys((top_k, tail) for _, top_k, tail in latest):
+        found = [latest[graph, top_k, tail] for graph in graphs]
+        cells = [f"{row['positives']:.2f}, {row['negatives']:.2f}" for row in found]
+        lines.append("| " + " | ".join([str(top_k), str(tail), *cells]) + " |")
+    return "\n".join(lines)
+
+
+def processes_table() -> str:
+    """The latest run of each number of processes."""
+    latest = {row["processes"]: row for row in rows("processes")}
+    lines = ["| processes, one thread each | prepare | a step | loss after 10 steps |", "|---|---|---|---|"]
+    for count, row in sorted(latest.items()):
+        seconds = row["seconds"]
+        lines.append(f"| {count} | {_seconds(seconds['prepare'])} | {_seconds(seconds['step'])} | {row['loss']:.5f} |")
+    return "\n".join(lines)
+
+
+def sampled_table() -> str:
+    store = Store(ROOT / "docs" / "results" / "reproduction.json", read_only=True)
+    files = [ROOT / "benchmarks" / "sampled" / f"{name}.toml" for name in ("pubmed", "cs")]
+    found = [summarise(experiment_named(str(file)), store) for file in files]
+    titles = [summary.experiment.title.partition(",")[0] for summary in found]
+    lines = ["| | " + " | ".join(titles) + " |", "|---|---|---|"]
+    for row in found[0].experiment.rows:
+        cells = []
+        for summary in found:
+            dataset, measure = summary.experiment.datasets[0], summary.experiment.measures[0]
+            cell, gain = summary.cell(row.name, dataset, measure), summary.gain(row.name, dataset, measure)
+            text = spread(cell.mean, cell.std) if cell.test else "not run"
+            text += f" ({signed(gain.points)}{mark(gain)})" if gain else ""
+            cells.append(text + (f", n = {len(cell.test)}" if 0 < len(cell.test) < cell.wanted else ""))
+        lines.append(f"| {row.name} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 def page(text: str) -> str:
-    for name, table in (("pagerank", pagerank_table()), ("scale", scale_table())):
+    for name, table in (
+        ("pagerank", pagerank_table()),
+        ("tail", tail_table()),
+        ("sampled", sampled_table()),
+        ("processes", processes_table()),
+        ("scale", scale_table()),
+        ("paper", paper_table()),
+    ):
         start = f"<!-- {name} -->\n"
         before, rest = text.split(start)
         text = before + start + table + "\n" + rest[rest.index(END) :]

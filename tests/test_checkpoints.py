@@ -9,8 +9,9 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 import graphkin
-from graphkin import Graph
+from graphkin import Graph, fit
 from graphkin.checkpoints import Checkpoint
+from graphkin.cli import run
 from graphkin.errors import OutputError, SettingError
 
 METHODS: list[tuple[str, dict[str, Any]]] = [
@@ -95,3 +96,40 @@ def test_a_checkpoint_with_other_tensors_is_named(small: Graph, part: str | None
 def test_how_often_is_a_whole_number() -> None:
     with pytest.raises(SettingError, match="checkpoint_every must be a whole number >= 1, found 0"):
         Checkpoint(Path("x"), 0, {})
+
+
+def test_pageranks_are_kept_beside_the_checkpoint(small: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed before training, the next start does not compute them again; of another graph, they are refused."""
+    settings: dict[str, Any] = {"epochs": 3, "hidden": 8, "top_k": 5, "steps": None, "device": "cpu"}
+    wanted = fit(small, "grace+", **settings).embed(small)
+    with monkeypatch.context() as patched:
+        patched.setattr("graphkin.training.train", _killed)
+        with pytest.raises(SystemExit):
+            fit(small, "grace+", checkpoint=tmp_path / "run.checkpoint", **settings)
+    assert [path.name for path in tmp_path.iterdir()] == ["run.pagerank"]
+    monkeypatch.setattr("graphkin.pagerank._push", None)
+    resumed = fit(small, "grace+", checkpoint=tmp_path / "run.checkpoint", **settings)
+    assert torch.equal(resumed.embed(small), wanted)
+    forth = small.edge_index[:, small.edge_index[0] < small.edge_index[1]]
+    fewer = Graph.from_arrays(small.x, forth[:, :-1])
+    with pytest.raises(OutputError, match="of another graph or of other settings"):
+        fit(fewer, "grace+", checkpoint=tmp_path / "run.checkpoint", **settings)
+
+
+def _killed(*given: object, **named: object) -> None:
+    raise SystemExit
+
+
+def test_the_same_command_goes_on_from_kept_pageranks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    command = ["fit", "synthetic-200", "--set", "top_k=4", "--set", "steps=none", "--epochs", "2", "--checkpoint-every", "1"]
+    with monkeypatch.context() as patched:
+        patched.setattr("graphkin.training.train", _killed)
+        with pytest.raises(SystemExit):
+            run(command)
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert run([*command[:-2], "--no-baselines"]) == 0, "without --checkpoint-every in a folder of its own"
+    with monkeypatch.context() as patched:
+        patched.setattr("graphkin.pagerank._push", None)
+        assert run([*command, "--no-baselines"]) == 0
+    assert sorted(path.name for path in folder.iterdir()) == ["embeddings.npy", "model.graphkin", "run.json"]

@@ -47,6 +47,7 @@ from graphkin.runs import (
     graph_of_run,
     prepare_folder,
     read_embeddings,
+    remove_unfinished,
     scores_of,
     with_baselines,
     write_embeddings,
@@ -175,7 +176,7 @@ def fit_command(
             scores = scores_of(fitted, opened, embeddings, splits, seed, baselines)
             record = write_run(folder, fitted, opened, embeddings, scores, kind)
             if checkpoint is not None and not fitted.interrupted:
-                checkpoint.unlink()
+                remove_unfinished(folder)
             if as_json:
                 print_json({"out": str(folder), **record})
             else:

@@ -19,6 +19,7 @@ from graphkin.arrays import Features
 from graphkin.encoders import GCN
 from graphkin.errors import SettingError
 from graphkin.graphs import Graph
+from graphkin.kernels import why_no_fused_kernels
 from graphkin.kernels.blocked import BLOCK as ANCHORS_AT_A_TIME
 from graphkin.kernels.symmetric import KEEP_BYTES
 from graphkin.methods import Attract, Method, Repel
@@ -146,16 +147,20 @@ def _estimate(graph: Graph, method: Method, store: bool, device: torch.device) -
     """
     on_gpu = device.type == "cuda"
     there = torch.cuda.memory_allocated(device) if on_gpu else psutil.Process().memory_info().rss
-    kept = 2 * _size(graph.x) + _kept_similarity(graph, method, store)
-    return there + kept + max(_preparing(graph, method, device), _training(graph, method, store), _embedding(graph, method))
+    fused = on_gpu and method.views is not None and method.pooling == "sum" and why_no_fused_kernels(device) is None
+    kept = 2 * _size(graph.x) + _kept_similarity(graph, method, store, fused)
+    preparing = _preparing(graph, method, device) + (4 * graph.num_nodes**2 if fused and store else 0)
+    return there + kept + max(preparing, _training(graph, method, store and not fused), _embedding(graph, method))
 
 
-def _kept_similarity(graph: Graph, method: Method, store: bool) -> int:
+def _kept_similarity(graph: Graph, method: Method, store: bool, fused: bool) -> int:
     nodes, similarity = graph.num_nodes, method.similarity
     if similarity is None:
         return 0
     if store:
-        weights = isinstance(method.positives, Attract) + isinstance(method.negatives, Repel) if method.views else 0
+        weights = isinstance(method.positives, Attract) + isinstance(method.negatives, Repel)
+        if method.views is None or fused:
+            weights = 0
         return 4 * nodes**2 * (1 + weights)
     if isinstance(similarity, Similarity) and similarity.top_k is not None:
         return 12 * int(1.25 * nodes * min(similarity.top_k, nodes)) + 4 * nodes * similarity.tail

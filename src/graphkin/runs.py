@@ -6,6 +6,7 @@ import functools
 import json
 import os
 import platform
+import shutil
 import subprocess
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -23,9 +24,11 @@ from graphkin.evaluation import baselines as baseline_rows
 from graphkin.files import check_writable, write_whole
 from graphkin.fitted import Fitted
 from graphkin.graphs import Graph
+from graphkin.training import PAGERANKS
 
 FORMATS = ("npy", "parquet", "csv")
 CHECKPOINT = "checkpoint.graphkin"
+UNFINISHED = (CHECKPOINT, str(Path(CHECKPOINT).with_suffix(PAGERANKS)))
 FILES = (*(f"embeddings.{kind}" for kind in FORMATS), "model.graphkin", "run.json")
 
 
@@ -36,7 +39,7 @@ def prepare_folder(folder: Path, *, overwrite: bool = False, go_on: bool = False
     """
     check_writable(folder)
     if overwrite:
-        (folder / CHECKPOINT).unlink(missing_ok=True)
+        remove_unfinished(folder)
     if overwrite or (go_on and _was_cut_off(folder)):
         return folder
     if _was_cut_off(folder):
@@ -72,8 +75,13 @@ def default_folder(graph: Graph, method: str, seed: int, *, go_on: bool = False)
 
 
 def _was_cut_off(folder: Path) -> bool:
-    """Killed, or stopped by Ctrl-C: a run that ended has no checkpoint."""
-    return (folder / CHECKPOINT).exists()
+    """Killed, or stopped by Ctrl-C: a run that ended has no checkpoint and no part of a similarity."""
+    return any((folder / name).exists() for name in UNFINISHED)
+
+
+def remove_unfinished(folder: Path) -> None:
+    for path in (folder / name for name in UNFINISHED):
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
 
 
 def scores_of(fitted: Fitted, graph: Graph, embeddings: Any, splits: int, seed: int, baselines: bool) -> dict[str, Any]:

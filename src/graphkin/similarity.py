@@ -11,6 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -358,16 +359,23 @@ class Similarity:
             raise SettingError(f"self_loops must be true or false, found {self.self_loops!r}.")
 
     def on(
-        self, data: Graph | Data, dtype: torch.dtype = torch.float32, device: torch.device | str | None = None
+        self,
+        data: Graph | Data,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str | None = None,
+        keep: Path | None = None,
     ) -> NodeSimilarity:
-        """The similarity of a graph's nodes, on the graph's device unless another is given."""
+        """The similarity of a graph's nodes, on the graph's device unless another is given.
+
+        In a folder ``keep`` the PageRanks of ``top_k`` that are finished survive the process: the same call goes on from them.
+        """
         graph = as_graph(data).to(data.edge_index.device if device is None else device)
         if graph.num_edges == 0 and self.beta < 1:
             raise GraphError(
                 "the graph has no edges, so it has no structure to compare: only beta=1 (features alone) is possible, "
                 f"found beta={self.beta}."
             )
-        structure = self._structure(graph, dtype) if self.top_k is None else self._sparse_structure(graph, dtype)
+        structure = self._structure(graph, dtype) if self.top_k is None else self._sparse_structure(graph, dtype, keep)
         return structure if self.beta == 0 else Blend(structure, FeatureCosine(graph.x.to(dtype=dtype)), self.beta)
 
     def _structure(self, graph: Graph, dtype: torch.dtype) -> NodeSimilarity:
@@ -385,7 +393,7 @@ class Similarity:
             edge_weight=graph.edge_weight,
         )
 
-    def _sparse_structure(self, graph: Graph, dtype: torch.dtype) -> NodeSimilarity:
+    def _sparse_structure(self, graph: Graph, dtype: torch.dtype, keep: Path | None) -> NodeSimilarity:
         """``self._structure(graph, dtype).top(self.top_k)``, up to the error, without N×N work.
 
         The total of PageRanks is that of all of them, so that β weighs them as it does without ``top_k``.
@@ -404,6 +412,7 @@ class Similarity:
             edge_weight=graph.edge_weight,
             error=self.pagerank_error,
             nodes=mine,
+            keep=None if keep is None else keep / f"{peers().rank + 1}-of-{peers().size}",
         )
         rows = gathered_rows(found, graph.num_nodes)
         if self.structure == "ppr-cosine":
@@ -441,7 +450,7 @@ class SameClass(NodeSimilarity):
 class Labels:
     """The similarity that nobody has: whether two nodes are of one class. For studies of what weights could do at best."""
 
-    def on(self, data: Graph | Data) -> NodeSimilarity:
+    def on(self, data: Graph | Data, keep: Path | None = None) -> NodeSimilarity:
         graph = as_graph(data)
         if graph.y is None:
             raise GraphError("the ideal objective is made of labels, and the graph has none (y is missing).")

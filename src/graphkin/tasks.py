@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 from typing import Any, Protocol
 
 import torch
@@ -265,7 +266,11 @@ class SupervisedTask:
 
 
 def weights_for(
-    graph: Graph, method: Method, similarity: NodeSimilarity | None = None, store: bool | None = None
+    graph: Graph,
+    method: Method,
+    similarity: NodeSimilarity | None = None,
+    store: bool | None = None,
+    keep: Path | None = None,
 ) -> NodeWeights:
     """The weights of a graph under a method. To ``store`` them is to keep similarity for the fused kernels, else them whole.
 
@@ -276,7 +281,7 @@ def weights_for(
     device = graph.edge_index.device
     fits = (matrices_fit(graph.num_nodes, device) if store is None else store) and not sampled
     if similarity is None:
-        similarity = similarity_for(graph, method, store)
+        similarity = similarity_for(graph, method, store, keep)
     elif fits:
         similarity = similarity.stored()
     lazy = sampled and graph.num_nodes > EXACT_TEMPERATURES[device.type]
@@ -287,11 +292,11 @@ def weights_for(
     return weights.stored() if fits and two_views and not _takes_functions(weights, method) else weights
 
 
-def similarity_for(graph: Graph, method: Method, store: bool | None = None) -> NodeSimilarity | None:
+def similarity_for(graph: Graph, method: Method, store: bool | None = None, keep: Path | None = None) -> NodeSimilarity | None:
     """The similarity that the method's settings describe, as a matrix if it is to ``store`` (None: where that fits)."""
     if method.similarity is None:
         return None
-    similarity = method.similarity.on(graph)
+    similarity = method.similarity.on(graph, keep=keep)
     fits = matrices_fit(graph.num_nodes, graph.edge_index.device) if store is None else store
     return similarity.stored() if fits and not method.optimiser.samples(graph.num_nodes) else similarity
 

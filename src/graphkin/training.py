@@ -27,6 +27,8 @@ from graphkin.similarity import NodeSimilarity, as_similarity
 from graphkin.tasks import task_for, weights_for
 from graphkin.weights import NodeWeights
 
+PAGERANKS = ".pagerank"
+"""in place of a checkpoint's suffix, the folder for PageRanks"""
 SMALL_GRAPH = 8192
 """Up to this many nodes one repeat does not fill a GPU."""
 TOGETHER = 8
@@ -62,13 +64,16 @@ def fit(
         memory: how much to use at most, such as "8GiB"; by default what the device has. A graph that is too large for all pairs
             of its nodes is trained on in another way (:mod:`graphkin.plans`). A plan that was made before is taken as it is.
         checkpoint: a file that is written every ``checkpoint_every`` epochs and after the last one; if it is there already,
-            training goes on from it. On one CPU the result is the same, bit for bit, as without a break. It is yours to remove.
+            training goes on from it. On one CPU the result is the same, bit for bit, as without a break. It is yours to remove,
+            as is the folder beside it with the PageRanks of ``top_k``, if there is one.
         **settings: any setting by its name, such as ``epochs``, ``tau``, ``beta`` or ``tau_pos``.
 
     Ctrl-C ends training after the current epoch and keeps what was learned.
     """
     (seed,) = _checked_seeds([seed])
-    prepared = prepare(data, method, preset=preset, device=device, similarity=similarity, memory=memory, **settings)
+    keep = None if checkpoint is None else Path(checkpoint).with_suffix(PAGERANKS)
+    how: dict[str, Any] = {"preset": preset, "device": device, "similarity": similarity, "memory": memory, "keep": keep}
+    prepared = prepare(data, method, **how, **settings)
     kept = [] if checkpoint is None else [prepared.checkpoint(checkpoint, checkpoint_every, seed)]
     title = f"{prepared.method.name} on {prepared.graph.name}"
     return prepared.train([seed], progress, title, checkpoints=kept).fitted[0]
@@ -176,11 +181,13 @@ def prepare(
     similarity: Any = None,
     memory: str | int | Plan | None = None,
     planned: bool = True,
+    keep: Path | None = None,
     **settings: Any,
 ) -> Prepared:
     """Check everything, move the graph to its device, and compute similarity and weights.
 
-    What is ``planned`` fits into the memory; otherwise the settings stay as they are given.
+    What is ``planned`` fits into the memory; otherwise the settings stay as they are given. ``keep`` is a folder for finished
+    parts of similarity.
     """
     graph = as_graph(data)
     chosen = resolve(method, graph, preset).configure(**settings)
@@ -199,7 +206,7 @@ def prepare(
             limit = parse_memory(memory)
             plan = peers().from_first(lambda: plan_for(there, chosen, where, limit))
         chosen, store = plan.method, plan.store
-    weights = weights_for(there, chosen, given, store)
+    weights = weights_for(there, chosen, given, store, keep)
     return Prepared(there, chosen, weights, where, time.perf_counter() - start)
 
 

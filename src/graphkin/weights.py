@@ -98,16 +98,19 @@ class PositiveWeights(ABC):
     """log w⁺ for a graph."""
 
     @abstractmethod
-    def log(self, rows: Tensor, candidates: Candidates) -> tuple[Tensor, Tensor]:
-        """log w⁺ of ``rows`` over the candidates [B, C], −∞ for the own pair, and of their own counterparts [B]."""
+    def log(self, rows: Tensor, candidates: Candidates, similarity: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """log w⁺ of ``rows`` over the candidates [B, C], −∞ for the own pair, and of their own counterparts [B].
+
+        ``similarity`` of these pairs, where it is known, need not be computed again.
+        """
 
 
 class NegativeWeights(ABC):
     """log w⁻ for a graph."""
 
     @abstractmethod
-    def log(self, rows: Tensor, candidates: Candidates) -> Tensor:
-        """log w⁻ of ``rows`` over the candidates [B, C], −∞ for the own pair."""
+    def log(self, rows: Tensor, candidates: Candidates, similarity: Tensor | None = None) -> Tensor:
+        """log w⁻ of ``rows`` over the candidates [B, C], −∞ for the own pair; ``similarity`` as above."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +119,7 @@ class OwnOnly(PositiveWeights):
 
     dtype: torch.dtype = torch.float32
 
-    def log(self, rows: Tensor, candidates: Candidates) -> tuple[Tensor, Tensor]:
+    def log(self, rows: Tensor, candidates: Candidates, similarity: Tensor | None = None) -> tuple[Tensor, Tensor]:
         size = (rows.numel(), candidates.columns.numel())
         return (
             torch.full(size, NONE, dtype=self.dtype, device=rows.device),
@@ -130,7 +133,7 @@ class AllAlike(NegativeWeights):
 
     dtype: torch.dtype = torch.float32
 
-    def log(self, rows: Tensor, candidates: Candidates) -> Tensor:
+    def log(self, rows: Tensor, candidates: Candidates, similarity: Tensor | None = None) -> Tensor:
         size = (rows.numel(), candidates.columns.numel())
         weights = _with_factors(torch.zeros(size, dtype=self.dtype, device=rows.device), candidates)
         excluded = _excluded(rows, candidates.columns, candidates.negative)
@@ -143,7 +146,7 @@ class Linked(PositiveWeights):
 
     matrix: SparseMatrix | Tensor
 
-    def log(self, rows: Tensor, candidates: Candidates) -> tuple[Tensor, Tensor]:
+    def log(self, rows: Tensor, candidates: Candidates, similarity: Tensor | None = None) -> tuple[Tensor, Tensor]:
         chosen = self.matrix[rows] if isinstance(self.matrix, Tensor) else self.matrix.rows(rows)
         weights = chosen[:, candidates.columns].log()
         excluded = _excluded(rows, candidates.columns, candidates.positive)
@@ -170,8 +173,8 @@ class Attraction(PositiveWeights):
     counterpart: bool = True
     normalised: bool = True
 
-    def log(self, rows: Tensor, candidates: Candidates) -> tuple[Tensor, Tensor]:
-        similarity = _similarity_block(self.similarity, rows, candidates)
+    def log(self, rows: Tensor, candidates: Candidates, similarity: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        similarity = _similarity_block(self.similarity, rows, candidates) if similarity is None else similarity
         excluded = _excluded(rows, candidates.columns, candidates.positive)
         own_similarity = self.similarity.own(rows) if self.counterpart else similarity.new_zeros(rows.numel())
         tau = self._temperatures(rows, similarity, own_similarity, excluded, candidates)
@@ -236,8 +239,8 @@ class Repulsion(NegativeWeights):
         level = torch.where((log_mean == NONE) | (not self.normalised), 0, log_mean * LOG2_E)
         return LOG2_E / tau, level
 
-    def log(self, rows: Tensor, candidates: Candidates) -> Tensor:
-        similarity = _similarity_block(self.similarity, rows, candidates)
+    def log(self, rows: Tensor, candidates: Candidates, similarity: Tensor | None = None) -> Tensor:
+        similarity = _similarity_block(self.similarity, rows, candidates) if similarity is None else similarity
         excluded = _excluded(rows, candidates.columns, candidates.negative)
         tau = self.tau[rows, None] if isinstance(self.tau, Tensor) else self.tau
         if isinstance(tau, Effective):
@@ -310,19 +313,28 @@ class NodeWeights:
     def block(self, rows: Tensor | None = None, candidates: Candidates | None = None) -> PairWeights:
         rows = self.all_nodes() if rows is None else rows
         candidates = Candidates(self.all_nodes()) if candidates is None else candidates
-        attract, own = self.positive.log(rows, candidates)
-        return PairWeights(attract, self.negative.log(rows, candidates), own)
+        shared = self._shared_similarity(rows, candidates)
+        attract, own = self.positive.log(rows, candidates, shared)
+        return PairWeights(attract, self.negative.log(rows, candidates, shared), own)
 
     def linear(self, rows: Tensor, candidates: Candidates | None = None) -> LinearWeights:
         candidates = Candidates(self.all_nodes()) if candidates is None else candidates
-        attract, own = self.positive.log(rows, candidates)
+        shared = self._shared_similarity(rows, candidates)
+        attract, own = self.positive.log(rows, candidates, shared)
         total = attract.logsumexp(dim=1)
         shares = None
         if not isinstance(self.positive, OwnOnly):
             shares = torch.where(total[:, None] > NONE, attract - total[:, None], NONE).exp()
         uniform = isinstance(self.negative, AllAlike) and candidates.negative is None and candidates.log_factors is None
-        repel = None if uniform else self.negative.log(rows, candidates).exp()
+        repel = None if uniform else self.negative.log(rows, candidates, shared).exp()
         return LinearWeights(shares, total.exp(), own.exp(), repel)
+
+    def _shared_similarity(self, rows: Tensor, candidates: Candidates) -> Tensor | None:
+        """The similarity of these pairs where both kinds of weights are made of it."""
+        if not isinstance(self.positive, Attraction) or not isinstance(self.negative, Repulsion):
+            return None
+        one, other = self.positive.similarity, self.negative.similarity
+        return _similarity_block(one, rows, candidates) if one is other else None
 
     @functools.cached_property
     def functions(self) -> FunctionWeights | None:

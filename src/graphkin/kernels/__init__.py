@@ -27,6 +27,7 @@ from graphkin.weights import Candidates, NodeWeights, StoredWeights
 
 TRUSTED_TAU = 0.1
 """e^{−2/τ} is above 1e-9 from here on, and no sum of weights that is not zero can bring a float32 near its end"""
+NO_TRITON = "the package triton with tensor descriptors (3.4 or newer), which comes with PyTorch for NVIDIA GPUs"
 IMPLEMENTATIONS = ("auto", "reference", "blocked", "symmetric", "fused")
 
 
@@ -94,16 +95,23 @@ def _has_triton() -> bool:
     return all(importlib.util.find_spec(name) is not None for name in ("triton", "triton.tools.tensor_descriptor"))
 
 
+def why_no_fused_kernels(device: torch.device) -> str | None:
+    """What this device lacks for the fused kernels."""
+    if device.type != "cuda":
+        return f"embeddings on an NVIDIA GPU, found {device}"
+    if torch.cuda.get_device_capability(device)[0] not in (9, 10):
+        return "a GPU of compute capability 9 or 10 (Hopper or data-centre Blackwell: 227 KB of shared memory)"
+    return None if _has_triton() else NO_TRITON
+
+
 def _why_not_fused(
     u: Tensor, weights: NodeWeights, tau: float, candidates: Candidates | None, *, interpreted: bool
 ) -> str | None:
     """What is missing for the fused kernels; ``interpreted`` takes Triton's interpreter, which is for tests, for a device."""
-    if not u.is_cuda and not (interpreted and os.environ.get("TRITON_INTERPRET") == "1"):
-        return f"embeddings on an NVIDIA GPU, found {u.device}"
-    if not _has_triton():
-        return "the package triton with tensor descriptors (3.4 or newer), which comes with PyTorch for NVIDIA GPUs"
-    if u.is_cuda and torch.cuda.get_device_capability(u.device)[0] not in (9, 10):
-        return "a GPU of compute capability 9 or 10 (Hopper or data-centre Blackwell: 227 KB of shared memory)"
+    on_cpu = not u.is_cuda and interpreted and os.environ.get("TRITON_INTERPRET") == "1"
+    missing = (None if _has_triton() else NO_TRITON) if on_cpu else why_no_fused_kernels(u.device)
+    if missing is not None:
+        return missing
     from graphkin.kernels.fused import SMALLEST_TAU, WIDEST
 
     if tau < SMALLEST_TAU:
