@@ -148,9 +148,10 @@ def _estimate(graph: Graph, method: Method, store: bool, device: torch.device) -
     on_gpu = device.type == "cuda"
     there = torch.cuda.memory_allocated(device) if on_gpu else psutil.Process().memory_info().rss
     fused = on_gpu and method.views is not None and method.pooling == "sum" and why_no_fused_kernels(device) is None
-    kept = 2 * _size(graph.x) + _kept_similarity(graph, method, store, fused)
+    similarity = _kept_similarity(graph, method, store, fused)
     preparing = _preparing(graph, method, device) + (4 * graph.num_nodes**2 if fused and store else 0)
-    return there + kept + max(preparing, _training(graph, method, store and not fused), _embedding(graph, method))
+    before = similarity + max(preparing, _training(graph, method, store and not fused))
+    return there + 2 * _size(graph.x) + max(before, 0 if on_gpu else _embedding(graph, method))
 
 
 def _kept_similarity(graph: Graph, method: Method, store: bool, fused: bool) -> int:
@@ -214,7 +215,7 @@ def _training(graph: Graph, method: Method, store: bool) -> int:
 
 def _embedding(graph: Graph, method: Method) -> int:
     nodes, edges = graph.num_nodes, 2 * graph.num_edges + graph.num_nodes
-    return 50 * edges + 3 * 4 * nodes * method.encoder.hidden
+    return 30 * edges + 2 * 4 * nodes * method.encoder.hidden
 
 
 def _size(x: Features) -> int:
