@@ -106,7 +106,7 @@ def test_pageranks_are_kept_beside_the_checkpoint(small: Graph, tmp_path: Path, 
         patched.setattr("graphkin.training.train", _killed)
         with pytest.raises(SystemExit):
             fit(small, "grace+", checkpoint=tmp_path / "run.checkpoint", **settings)
-    assert [path.name for path in tmp_path.iterdir()] == ["run.pagerank"]
+    assert [path.name for path in tmp_path.iterdir()] == ["run.checkpoint.pagerank"]
     monkeypatch.setattr("graphkin.pagerank._push", None)
     resumed = fit(small, "grace+", checkpoint=tmp_path / "run.checkpoint", **settings)
     assert torch.equal(resumed.embed(small), wanted)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -129,6 +130,21 @@ def test_a_lost_process_ends_the_run_in_words_and_the_checkpoint_stays(tmp_path:
     _wait_for(folder / "checkpoint.graphkin", again, later_than=reached)
     again.terminate()
     again.communicate(timeout=120)
+
+
+def test_ctrl_c_in_one_process_ends_all_and_keeps_what_was_learned(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    how = ["fit", "synthetic-300", "--checkpoint-every", "5", "--epochs", "100000", "--json", "--out", str(folder)]
+    running = subprocess.Popen(
+        torchrun(2, "graphkin", *how), env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    _wait_for(folder / "checkpoint.graphkin", running)
+    (second,) = [child for child in psutil.Process(running.pid).children() if child.environ()["RANK"] == "1"]
+    second.send_signal(signal.SIGINT)
+    printed, said = running.communicate(timeout=120)
+    record = json.loads(printed)
+    assert record["interrupted"] and 5 <= record["epochs"] < 100_000, said
+    assert (folder / "embeddings.npy").exists() and (folder / "checkpoint.graphkin").exists()
 
 
 def _wait_for(checkpoint: Path, running: subprocess.Popen[str], later_than: int = 0) -> None:

@@ -47,6 +47,7 @@ from graphkin.runs import (
     graph_of_run,
     prepare_folder,
     read_embeddings,
+    remove_own_pageranks,
     remove_unfinished,
     scores_of,
     with_baselines,
@@ -142,7 +143,8 @@ def fit_command(
     """
     with joined() as among:
         with among.same_fate():
-            opened = open_graph(graph, nodes=nodes, label=label, ignore=ignore or (), features=features, data_root=data_root)
+            how_to_read: dict[str, Any] = {"nodes": nodes, "label": label, "ignore": ignore or (), "features": features}
+            opened = among.one_at_first(lambda: open_graph(graph, data_root=data_root, **how_to_read))
             chosen = resolve(method, opened, preset).configure(**parse_settings(settings or []))
             if epochs is not None:
                 chosen = chosen.configure(epochs=epochs)
@@ -153,6 +155,10 @@ def fit_command(
             where, limit = device_named(device), parse_memory(memory)
             if checkpoint_every is not None:
                 check_whole("checkpoint-every", checkpoint_every, at_least=1)
+        among.check_same(
+            (opened.content, where.type),
+            "all processes must have the same graph and the same kind of device; this one differs.",
+        )
         plan = among.from_first(lambda: plan_for(opened, chosen, where, limit))
         go_on = checkpoint_every is not None
 
@@ -161,6 +167,8 @@ def fit_command(
             return prepare_folder(target, overwrite=overwrite, go_on=go_on)
 
         folder = among.from_first(results_folder)
+        if overwrite:
+            remove_own_pageranks(folder)
         style = "visible" if among.first and not quiet else "none"
         checkpoint = None if checkpoint_every is None else folder / CHECKPOINT
         if style != "none":
@@ -171,6 +179,8 @@ def fit_command(
         except LostError as error:
             kept = "with --checkpoint-every the same command would go on" if checkpoint is None else "the same command goes on"
             raise LostError(f"{error}; {kept} from the last checkpoint") from error
+        if not fitted.interrupted:
+            remove_own_pageranks(folder)
         if among.first:
             embeddings = fitted.embed(opened)
             scores = scores_of(fitted, opened, embeddings, splits, seed, baselines)
@@ -183,7 +193,7 @@ def fit_command(
                 print_fit(console, opened, fitted, scores, folder / f"embeddings.{kind}")
                 if checkpoint is not None and fitted.interrupted:
                     console.print("the same command goes on from here")
-    if fitted.interrupted:
+    if fitted.interrupted and among.first:  # a process that failed early would have torchrun end the one that writes
         raise typer.Exit(INTERRUPTED)
 
 

@@ -60,7 +60,7 @@ def train(
     runs = [_Run(task, method, device, place) for place, task in enumerate(tasks)]
     for run, checkpoint in zip(runs, checkpoints, strict=False):
         run.go_on_from(checkpoint)
-    among = peers()
+    among, stopped = peers(), False
     first = min(run.epoch for run in runs) + 1
     with show_progress(style, title, epochs) as report, _stop_on_interrupt() as stop:
         for epoch in range(first, epochs + 1):
@@ -82,9 +82,7 @@ def train(
     for run in runs:
         if not all(torch.isfinite(parameter).all() for parameter in run.task.modules.parameters()):
             raise _diverged(run.epoch, math.nan, method)
-    return [
-        Curve(run.losses[: run.epoch].tolist(), run.epoch < epochs, stop.is_set(), run.seconds_before + spent()) for run in runs
-    ]
+    return [Curve(run.losses[: run.epoch].tolist(), run.epoch < epochs, stopped, run.seconds_before + spent()) for run in runs]
 
 
 class _Run:
@@ -226,7 +224,7 @@ def _stop_on_interrupt() -> Iterator[threading.Event]:
 
     def request_stop(number: int, frame: Any) -> None:
         stop.set()
-        if peers().size == 1:  # torchrun passes on the one that the terminal has already sent
+        if peers().size == 1:  # processes stop together, and torchrun may send it more than once
             signal.signal(signal.SIGINT, previous)
 
     signal.signal(signal.SIGINT, request_stop)

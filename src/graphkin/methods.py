@@ -321,7 +321,7 @@ def ideal(method: Method) -> Method:
 
 def _none_or_word(setting: Any, value: Any) -> Any:
     """None and "none" are the same, because a command line cannot tell them apart and TOML has only the word."""
-    if value is None or value == "none":
+    if value is None or (isinstance(value, str) and value == "none"):
         return None if "None" in setting.type else "none"
     return value
 

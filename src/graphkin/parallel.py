@@ -26,12 +26,12 @@ from torch.autograd.function import once_differentiable
 
 from graphkin.errors import InputError, SettingError
 
-WAIT = timedelta(minutes=30)
-"""for another process, before it is given up"""
+WAIT = timedelta(days=1)
+"""for another process that works longer; torchrun notices those that die"""
 T = TypeVar("T")
 
 
-class LostError(RuntimeError):
+class LostError(Exception):
     """Another process ended or cannot be reached."""
 
 
@@ -116,6 +116,22 @@ class Peers:
         value: T = made[0]
         return value
 
+    def one_at_first(self, make: Callable[[], T]) -> T:
+        """What each process makes, the first of a machine before the others: it may have something to download."""
+        if self.local_rank == 0:
+            try:
+                return make()
+            finally:
+                self.any(False)
+        self.any(False)
+        return make()
+
+    def check_same(self, value: object, message: str) -> None:
+        """A mistake of the user's unless all processes have what the first one has."""
+        with self.same_fate():
+            if self.from_first(lambda: value) != value:
+                raise SettingError(message)
+
     @contextmanager
     def same_fate(self) -> Iterator[None]:
         """A mistake of the user's that any process finds in here ends all of them; the first that found one tells it."""
@@ -166,6 +182,8 @@ def joined(backend: str | None = None) -> Iterator[Peers]:
     if found.size == 1:
         yield ALONE
         return
+    if dist.is_initialized():
+        raise SettingError("processes are joined once: PyTorch's process group exists already.")
     if torch.cuda.is_available() and found.local_rank < torch.cuda.device_count():
         torch.cuda.set_device(found.local_rank)
     _all(dist.init_process_group, backend, timeout=WAIT)
@@ -181,8 +199,6 @@ def joined(backend: str | None = None) -> Iterator[Peers]:
 def _all(collective: Callable[..., Any], *arguments: Any, **options: Any) -> None:
     try:
         collective(*arguments, **options)
-    except LostError:
-        raise
     except (RuntimeError, ValueError) as error:
         reason = re.sub(r"^\[.*?\] ", "", str(error)).partition(". ")[0].strip()
         raise LostError(f"another process ended or cannot be reached ({reason[:100]})") from error
@@ -213,7 +229,7 @@ def _ended_in_words() -> Iterator[None]:
         return
 
     def end(number: int, frame: FrameType | None) -> None:
-        raise LostError("torchrun ended this process, as it does when another one has died")
+        raise LostError("torchrun ended this process: another one has died, or the run was cancelled")
 
     before = signal.signal(signal.SIGTERM, end)
     try:

@@ -147,7 +147,9 @@ def _estimate(graph: Graph, method: Method, store: bool, device: torch.device) -
     """
     on_gpu = device.type == "cuda"
     there = torch.cuda.memory_allocated(device) if on_gpu else psutil.Process().memory_info().rss
-    fused = on_gpu and method.views is not None and method.pooling == "sum" and why_no_fused_kernels(device) is None
+    settings = method.optimiser
+    all_pairs = method.views is not None and settings.positives_sampled is None and settings.negatives_sampled is None
+    fused = on_gpu and all_pairs and method.pooling == "sum" and why_no_fused_kernels(device) is None
     similarity = _kept_similarity(graph, method, store, fused)
     preparing = _preparing(graph, method, device) + (4 * graph.num_nodes**2 if fused and store else 0)
     before = similarity + max(preparing, _training(graph, method, store and not fused))

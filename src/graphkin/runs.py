@@ -24,11 +24,12 @@ from graphkin.evaluation import baselines as baseline_rows
 from graphkin.files import check_writable, write_whole
 from graphkin.fitted import Fitted
 from graphkin.graphs import Graph
+from graphkin.similarity import own_part
 from graphkin.training import PAGERANKS
 
 FORMATS = ("npy", "parquet", "csv")
 CHECKPOINT = "checkpoint.graphkin"
-UNFINISHED = (CHECKPOINT, str(Path(CHECKPOINT).with_suffix(PAGERANKS)))
+UNFINISHED = (CHECKPOINT, CHECKPOINT + PAGERANKS)
 FILES = (*(f"embeddings.{kind}" for kind in FORMATS), "model.graphkin", "run.json")
 
 
@@ -77,6 +78,11 @@ def default_folder(graph: Graph, method: str, seed: int, *, go_on: bool = False)
 def _was_cut_off(folder: Path) -> bool:
     """Killed, or stopped by Ctrl-C: a run that ended has no checkpoint and no part of a similarity."""
     return any((folder / name).exists() for name in UNFINISHED)
+
+
+def remove_own_pageranks(folder: Path) -> None:
+    """Those of this process, which may be on a disk that the first one does not see."""
+    shutil.rmtree(folder / UNFINISHED[1] / own_part(), ignore_errors=True)
 
 
 def remove_unfinished(folder: Path) -> None:

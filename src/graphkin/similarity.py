@@ -34,6 +34,8 @@ BLOCK, BLOCK_PAIRS = 1024, 2**26
 """nodes and pairs of nodes that are compared at a time, whichever is less"""
 SUMMED_BELOW, SAMPLED_NODES = 50_000, 4096
 """Up to so many nodes clipped cosines are all added up; beyond, so many nodes are compared with as many others."""
+MOST_STEPS = 500
+"""of PageRank, for sums of the exact one"""
 DENSE_BELOW_BYTES = 2**30
 """Sparse features that take less than this as a dense matrix are one on a GPU, which multiplies it many times faster."""
 
@@ -412,7 +414,7 @@ class Similarity:
             edge_weight=graph.edge_weight,
             error=self.pagerank_error,
             nodes=mine,
-            keep=None if keep is None else keep / f"{peers().rank + 1}-of-{peers().size}",
+            keep=None if keep is None else keep / own_part(),
         )
         rows = gathered_rows(found, graph.num_nodes)
         if self.structure == "ppr-cosine":
@@ -422,15 +424,19 @@ class Similarity:
         matrix = SparseMatrix(csr, transposed=csr)
         if self.structure == "ppr-cosine":
             return Stored(matrix, symmetric=True)
-        enough = math.ceil(math.log(1e-6) / math.log(1 - self.alpha))
+        if not self.tail and self.beta == 0:
+            return Stored(matrix, symmetric=True)
+        enough = min(math.ceil(math.log(1e-6) / math.log1p(-self.alpha)), MOST_STEPS)
         whole = replace(self, steps=min(self.steps or enough, enough))._pagerank(graph, dtype)
-        largest = Stored(matrix, symmetric=True, total=whole.total())
+        sums = whole.apply(torch.ones(graph.num_nodes, 1, dtype=dtype, device=whole.device))[:, 0]
+        largest = Stored(matrix, symmetric=True, total=float(sums.double().sum()))
         if not self.tail:
             return largest
         from graphkin.smooth import WithTail, smooth_vectors
 
         of_rest = (whole.adjacency, self.tail, self.alpha, self.steps, self.top_k)
-        return WithTail(largest, peers().from_first(lambda: smooth_vectors(*of_rest)).to(graph.edge_index.device, dtype))
+        vectors, component = peers().from_first(lambda: smooth_vectors(*of_rest))
+        return WithTail(largest, vectors.to(sums), component.to(sums.device), sums)
 
 
 class SameClass(NodeSimilarity):
@@ -455,6 +461,11 @@ class Labels:
         if graph.y is None:
             raise GraphError("the ideal objective is made of labels, and the graph has none (y is missing).")
         return SameClass(graph.y)
+
+
+def own_part() -> str:
+    """The name of what this process keeps of a similarity."""
+    return f"{peers().rank + 1}-of-{peers().size}"
 
 
 def as_similarity(similarity: Any, num_nodes: int | None = None, device: torch.device | str = "cpu") -> NodeSimilarity:

@@ -3,7 +3,7 @@ r"""What the largest PageRanks of a node leave out: many small ones, which toget
 Weights of positives come from the largest entries; weights of negatives compare all nodes, and most of the mass that matters to
 them lies beyond the first few dozen. That rest is smooth, and a few leading eigenvectors of Â = Σ λ q qᵀ describe it:
 
-.. math:: P = \sum f(λ)\, q qᵀ, \qquad f(λ) = \frac{α}{1 - (1-α) λ} \quad\text{or}\quad
+.. math:: P = αI + \sum (f(λ) - α)\, q qᵀ, \qquad f(λ) = \frac{α}{1 - (1-α) λ} \quad\text{or}\quad
     f(λ) = (1-α)^K λ^K + \sum_{k<K} α (1-α)^k λ^k
 
 The eigenvectors of a component that is smaller than ``top_k`` would add nothing: all of its entries are kept already. So they
@@ -26,31 +26,36 @@ from graphkin.sparse import SparseMatrix
 TOLERANCE = 1e-3
 """of the eigenvalues"""
 ROWS = 512
-"""from which the sum of all products is estimated"""
-MOST_LIFTED = 4.0
-"""times that products are made larger, at most, to have the sum that is missing"""
+"""from which the sum of products is estimated"""
 
 
 class WithTail(NodeSimilarity):
     """The entries of a sparse similarity as they are, all others in proportion to products of ``vectors`` [N, r] or zero.
 
-    The sum over all pairs is ``largest.total()``; how much of it the products have is estimated from some rows.
+    Nodes of different components, or in one without vectors, have only the entries. ``sums`` [N] are those of all PageRanks of
+    a node; how much of what is missing the products have is estimated from some rows.
     """
 
-    def __init__(self, largest: Stored, vectors: Tensor) -> None:
+    def __init__(self, largest: Stored, vectors: Tensor, component: Tensor, sums: Tensor) -> None:
         assert isinstance(largest.matrix, SparseMatrix)
-        self.largest, self.vectors = largest, vectors
+        self.largest, self.vectors, self.component = largest, vectors, component
         self.num_nodes, self.device = largest.num_nodes, largest.device
-        entries = float(largest.matrix.values.double().sum())
-        rows = torch.linspace(0, self.num_nodes - 1, min(self.num_nodes, ROWS), device=self.device).long()
-        found = sum(float((self.block(part) - largest.block(part)).double().sum()) for part in rows.split(64))
-        share = max(largest.total() - entries, 0) / max(found * self.num_nodes / len(rows), 1e-30)
-        self.vectors = vectors * min(share, MOST_LIFTED) ** 0.5
+        smooth = vectors.any(dim=1).nonzero()[:, 0]
+        rows = smooth[torch.linspace(0, max(len(smooth) - 1, 0), min(len(smooth), ROWS), device=self.device).long()]
+        wanted = found = 0.0
+        for part in rows.split(64):
+            kept = largest.block(part)
+            wanted += float((sums[part].sum() - kept.sum()).clamp(min=0))
+            found += float((self.block(part) - kept).double().sum())
+        self.vectors = vectors * (wanted / found if found > 0 else 0) ** 0.5
 
     def block(self, rows: Tensor, columns: Tensor | None = None) -> Tensor:
-        others = self.vectors if columns is None else self.vectors[columns]
+        others, component = self.vectors, self.component
+        if columns is not None:
+            others, component = others[columns], component[columns]
         kept = self.largest.block(rows, columns)
-        return torch.where(kept > 0, kept, (self.vectors[rows] @ others.T).clamp_(min=0))
+        missing = (kept == 0) & (self.component[rows, None] == component)
+        return torch.where(missing, (self.vectors[rows] @ others.T).clamp_(min=0), kept)
 
     def own(self, rows: Tensor) -> Tensor:
         return self.largest.own(rows)
@@ -59,18 +64,21 @@ class WithTail(NodeSimilarity):
         return self.largest.total()
 
 
-def smooth_vectors(adjacency: SparseMatrix, count: int, alpha: float, steps: int | None, smallest: int) -> Tensor:
-    """Up to ``count`` vectors Z [N, r] with Z Zᵀ ≈ P on components of more than ``smallest`` nodes, from Â."""
+def smooth_vectors(
+    adjacency: SparseMatrix, count: int, alpha: float, steps: int | None, smallest: int
+) -> tuple[Tensor, Tensor]:
+    """Up to ``count`` vectors Z [N, r] with Z Zᵀ ≈ P − αI on components of more than ``smallest`` nodes, from Â, and the
+    component of every node. On the CPU."""
     csr = adjacency.csr.cpu()
     parts = (csr.values().float().numpy(), csr.col_indices().numpy(), csr.crow_indices().numpy())
     matrix = scipy.sparse.csr_matrix(parts, shape=tuple(adjacency.shape))
     _, component = scipy.sparse.csgraph.connected_components(matrix, directed=False)
     large = np.flatnonzero(np.bincount(component)[component] > smallest)
     values, vectors = _leading(matrix if len(large) == len(component) else matrix[large][:, large], count)
-    factor = np.sqrt(_response(values, alpha, steps)).astype(np.float32)
+    factor = np.sqrt(np.maximum(_response(values, alpha, steps) - alpha, 0)).astype(np.float32)
     found = torch.zeros(len(component), len(values), dtype=torch.float32)
     found[torch.from_numpy(large)] = torch.from_numpy(vectors * factor)
-    return found.to(adjacency.device)
+    return found, torch.from_numpy(component)
 
 
 def _leading(matrix: scipy.sparse.csr_matrix, count: int) -> tuple[np.ndarray, np.ndarray]:

@@ -279,7 +279,7 @@ def weights_for(
     """
     two_views, sampled = method.views is not None, method.optimiser.samples(graph.num_nodes)
     device = graph.edge_index.device
-    fits = (matrices_fit(graph.num_nodes, device) if store is None else store) and not sampled
+    fits = _to_store(graph, store) and not sampled
     if similarity is None:
         similarity = similarity_for(graph, method, store, keep)
     elif fits:
@@ -297,8 +297,13 @@ def similarity_for(graph: Graph, method: Method, store: bool | None = None, keep
     if method.similarity is None:
         return None
     similarity = method.similarity.on(graph, keep=keep)
-    fits = matrices_fit(graph.num_nodes, graph.edge_index.device) if store is None else store
-    return similarity.stored() if fits and not method.optimiser.samples(graph.num_nodes) else similarity
+    return similarity.stored() if _to_store(graph, store) and not method.optimiser.samples(graph.num_nodes) else similarity
+
+
+def _to_store(graph: Graph, store: bool | None) -> bool:
+    if store is not None:
+        return store
+    return peers().from_first(lambda: matrices_fit(graph.num_nodes, graph.edge_index.device))
 
 
 def _takes_functions(weights: NodeWeights, method: Method) -> bool:

@@ -28,7 +28,7 @@ from graphkin.tasks import task_for, weights_for
 from graphkin.weights import NodeWeights
 
 PAGERANKS = ".pagerank"
-"""in place of a checkpoint's suffix, the folder for PageRanks"""
+"""behind a checkpoint's name, the folder for PageRanks"""
 SMALL_GRAPH = 8192
 """Up to this many nodes one repeat does not fill a GPU."""
 TOGETHER = 8
@@ -71,7 +71,7 @@ def fit(
     Ctrl-C ends training after the current epoch and keeps what was learned.
     """
     (seed,) = _checked_seeds([seed])
-    keep = None if checkpoint is None else Path(checkpoint).with_suffix(PAGERANKS)
+    keep = None if checkpoint is None else Path(f"{checkpoint}{PAGERANKS}")
     how: dict[str, Any] = {"preset": preset, "device": device, "similarity": similarity, "memory": memory, "keep": keep}
     prepared = prepare(data, method, **how, **settings)
     kept = [] if checkpoint is None else [prepared.checkpoint(checkpoint, checkpoint_every, seed)]
