@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -201,7 +201,7 @@ def prepare(
     store = None
     if planned and given is None:
         if isinstance(memory, Plan):
-            plan = memory
+            plan = replace(memory, method=memory.method.configure(**settings))
         else:
             limit = parse_memory(memory)
             plan = peers().from_first(lambda: plan_for(there, chosen, where, limit))
