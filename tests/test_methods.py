@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from graphkin import GCA, GRACE, GRAPH_MLP, Graph, Method, method_named, objective, plus
+from graphkin import GCA, GRACE, GRAPH_MLP, Graph, Method, Similarity, method_named, objective, plus
 from graphkin.encoders import GCN
 from graphkin.errors import GraphError, SettingError
 from graphkin.kernels import two_view_loss
@@ -150,3 +150,11 @@ def test_the_ideal_objective_needs_labels_and_two_views(small: Graph) -> None:
         ideal(GRAPH_MLP)
     with pytest.raises(GraphError, match="the ideal objective is made of labels, and the graph has none"):
         weights_for(replace(small, y=None), ideal(GRACE))
+
+
+@pytest.mark.parametrize("nothing", [None, "none"])
+def test_none_is_a_word_or_a_value(nothing: str | None) -> None:
+    """A command line and TOML know the word alone."""
+    method = plus(GRACE).configure(steps=nothing, feature_scale=nothing, top_k=nothing)
+    assert isinstance(method.similarity, Similarity) and method.similarity.steps is None and method.similarity.top_k is None
+    assert method.feature_scale == "none"

@@ -64,6 +64,17 @@ def assert_same_steps(together: dict[str, torch.Tensor], alone: dict[str, torch.
         assert (several - one).norm() <= within * one.norm(), name
 
 
+def test_processes_agree(tmp_path: Path) -> None:
+    done = run(3, "tests.parallel_agreement", tmp_path)
+    assert done.returncode == 0, done.stderr
+    said = [(tmp_path / f"{rank}").read_text(encoding="utf-8").splitlines() for rank in range(3)]
+    assert said[0] == ["from the first: 0", "elsewhere", "elsewhere", "any: True", "joined once"]
+    assert said[1] == ["from the first: 0", "told: rank 1 differs", "told: rank 1", "any: True", "joined once"]
+    assert said[2] == ["from the first: 0", "elsewhere", "elsewhere", "any: True", "joined once"]
+    order = (tmp_path / "order").read_text(encoding="utf-8")
+    assert order[0] == "0" and sorted(order) == ["0", "1", "2"], "the first of a machine opens, then the others"
+
+
 @given(total=st.integers(0, 50), size=st.integers(1, 9))
 def test_shares_are_all_rows_once_and_nearly_alike(total: int, size: int) -> None:
     rows = torch.arange(total)
@@ -87,10 +98,9 @@ def test_a_chance_depends_on_its_pair_alone() -> None:
         assert abs(correlation) < 5 / found.numel() ** 0.5
 
 
-@pytest.mark.parametrize("processes", [2])
-def test_fit_by_several_processes_is_fit(processes: int, tmp_path: Path) -> None:
+def test_fit_by_several_processes_is_fit(tmp_path: Path) -> None:
     how = ["fit", "synthetic-300", "--epochs", 5, "--json", "--no-baselines"]
-    done = run(processes, "graphkin", *how, "--out", tmp_path / "several", "--memory", "2GiB")
+    done = run(2, "graphkin", *how, "--out", tmp_path / "several", "--memory", "2GiB")
     assert done.returncode == 0, done.stderr
     record = json.loads(done.stdout)
     assert record["epochs"] == 5

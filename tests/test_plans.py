@@ -89,6 +89,7 @@ def test_a_plan_is_followed_as_it_was_said(small: Graph, monkeypatch: pytest.Mon
     plan = plan_for(small, of("grace+", **settings), CPU, 8 * 2**30)
     monkeypatch.setattr("graphkin.training.plan_for", None)
     assert fit(small, plan.method, memory=plan, device="cpu").method.optimiser.candidates == 12
+    assert len(fit(small, plan.method, memory=plan, device="cpu", epochs=1).losses) == 1, "what is given beside it counts"
 
 
 def test_a_memory_that_suffices_changes_nothing(small: Graph) -> None:

@@ -8,9 +8,11 @@ from torch import Tensor
 
 from graphkin import Graph, Similarity
 from graphkin.kernels import two_view_loss
+from graphkin.presets import method_named
 from graphkin.sampling import SomeNodes, draw_candidates, similar_nodes
 from graphkin.similarity import Blend, FeatureCosine, NodeSimilarity, Stored
 from graphkin.sparse import SparseMatrix
+from graphkin.tasks import weights_for
 from graphkin.weights import (
     AllAlike,
     Attraction,
@@ -168,3 +170,29 @@ def test_the_total_of_clipped_cosines_is_estimated_on_large_graphs(monkeypatch: 
     monkeypatch.setattr("graphkin.similarity.SUMMED_BELOW", 2000)
     assert features.total() == pytest.approx(wanted, rel=0.03) and features.total() != wanted
     assert isinstance(Blend(Stored(torch.eye(3000)), features, 0.5).gamma, float)
+
+
+def test_temperatures_of_a_sampled_method_are_exact_while_all_pairs_are_few(
+    small: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    method = method_named("grace+").configure(candidates=12, anchors=8, top_k=5, effective_positives=3)
+    weights = weights_for(small, method)
+    assert isinstance(weights.positive, Attraction) and isinstance(weights.negative, Repulsion)
+    exact = attraction_temperatures(weights.positive.similarity, 3)
+    assert isinstance(weights.positive.tau, Tensor) and torch.equal(weights.positive.tau, exact)
+    assert isinstance(weights.negative.tau, Tensor)
+    monkeypatch.setattr("graphkin.tasks.EXACT_TEMPERATURES", {"cpu": 39})
+    lazy = weights_for(small, method)
+    assert isinstance(lazy.positive, Attraction) and lazy.positive.tau == Effective(3)
+
+
+def test_the_most_similar_nodes_are_always_candidates(similarity: NodeSimilarity) -> None:
+    near = similar_nodes(weights_of(similarity))
+    assert near is not None
+    anchors = torch.tensor([0, 7, 25])
+    block = near.rows(anchors)
+    block[torch.arange(3), anchors] = 0
+    largest = block.topk(2, dim=1).indices.flatten()
+    for drawn in samples(weights_of(similarity), anchors, 2, 4, 20):
+        assert torch.isin(largest, drawn.columns).all() and drawn.log_factors is not None
+        assert (drawn.log_factors[torch.searchsorted(drawn.columns, largest)] == 0).all(), "each stands for itself alone"

@@ -210,3 +210,10 @@ def test_a_block_of_a_sparse_matrix() -> None:
     dense = torch.where(torch.rand(9, 9, generator=draw) < 0.4, torch.rand(9, 9, generator=draw), 0)
     rows, columns = torch.tensor([8, 0, 3, 3]), torch.tensor([5, 1, 8, 1])
     assert torch.equal(SparseMatrix.from_dense(dense).block(rows, columns), dense[rows][:, columns])
+
+
+def test_beta_weighs_the_largest_as_it_does_all(cora: Graph) -> None:
+    """γ comes from all PageRanks, not from those that top_k keeps."""
+    whole, cut = Similarity(beta=0.5).on(cora), Similarity(beta=0.5, top_k=3).on(cora)
+    assert isinstance(whole, Blend) and isinstance(cut, Blend)
+    assert cut.gamma == pytest.approx(whole.gamma, rel=1e-4)

@@ -167,7 +167,7 @@ def fit_command(
             return prepare_folder(target, overwrite=overwrite, go_on=go_on)
 
         folder = among.from_first(results_folder)
-        if overwrite:
+        if overwrite and not among.first:
             remove_own_pageranks(folder)
         style = "visible" if among.first and not quiet else "none"
         checkpoint = None if checkpoint_every is None else folder / CHECKPOINT
@@ -179,7 +179,7 @@ def fit_command(
         except LostError as error:
             kept = "with --checkpoint-every the same command would go on" if checkpoint is None else "the same command goes on"
             raise LostError(f"{error}; {kept} from the last checkpoint") from error
-        if not fitted.interrupted:
+        if not among.first and not fitted.interrupted:
             remove_own_pageranks(folder)
         if among.first:
             embeddings = fitted.embed(opened)

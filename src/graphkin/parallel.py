@@ -52,6 +52,11 @@ class Peers:
         """Whether this is the process that prints and writes."""
         return self.rank == 0
 
+    @property
+    def label(self) -> str:
+        """For what this process keeps on disk."""
+        return f"{self.rank + 1}-of-{self.size}"
+
     def bounds(self, total: int, rank: int | None = None) -> tuple[int, int]:
         """From where up to where, of ``total`` rows in their order, the share of a process goes; this one's by default."""
         place, (each, more) = self.rank if rank is None else rank, divmod(total, self.size)

@@ -24,7 +24,7 @@ from graphkin.evaluation import baselines as baseline_rows
 from graphkin.files import check_writable, write_whole
 from graphkin.fitted import Fitted
 from graphkin.graphs import Graph
-from graphkin.similarity import own_part
+from graphkin.parallel import peers
 from graphkin.training import PAGERANKS
 
 FORMATS = ("npy", "parquet", "csv")
@@ -82,7 +82,7 @@ def _was_cut_off(folder: Path) -> bool:
 
 def remove_own_pageranks(folder: Path) -> None:
     """Those of this process, which may be on a disk that the first one does not see."""
-    shutil.rmtree(folder / UNFINISHED[1] / own_part(), ignore_errors=True)
+    shutil.rmtree(folder / UNFINISHED[1] / peers().label, ignore_errors=True)
 
 
 def remove_unfinished(folder: Path) -> None:

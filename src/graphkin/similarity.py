@@ -414,7 +414,7 @@ class Similarity:
             edge_weight=graph.edge_weight,
             error=self.pagerank_error,
             nodes=mine,
-            keep=None if keep is None else keep / own_part(),
+            keep=None if keep is None else keep / peers().label,
         )
         rows = gathered_rows(found, graph.num_nodes)
         if self.structure == "ppr-cosine":
@@ -422,9 +422,7 @@ class Similarity:
         rowptr, columns, values = (torch.from_numpy(part).to(graph.edge_index.device) for part in symmetric_csr(rows))
         csr = SparseMatrix.from_parts(rowptr, columns, values.to(dtype), (graph.num_nodes, graph.num_nodes)).csr
         matrix = SparseMatrix(csr, transposed=csr)
-        if self.structure == "ppr-cosine":
-            return Stored(matrix, symmetric=True)
-        if not self.tail and self.beta == 0:
+        if self.structure == "ppr-cosine" or (self.beta == 0 and not self.tail):
             return Stored(matrix, symmetric=True)
         enough = min(math.ceil(math.log(1e-6) / math.log1p(-self.alpha)), MOST_STEPS)
         whole = replace(self, steps=min(self.steps or enough, enough))._pagerank(graph, dtype)
@@ -461,11 +459,6 @@ class Labels:
         if graph.y is None:
             raise GraphError("the ideal objective is made of labels, and the graph has none (y is missing).")
         return SameClass(graph.y)
-
-
-def own_part() -> str:
-    """The name of what this process keeps of a similarity."""
-    return f"{peers().rank + 1}-of-{peers().size}"
 
 
 def as_similarity(similarity: Any, num_nodes: int | None = None, device: torch.device | str = "cpu") -> NodeSimilarity:

@@ -301,6 +301,7 @@ def similarity_for(graph: Graph, method: Method, store: bool | None = None, keep
 
 
 def _to_store(graph: Graph, store: bool | None) -> bool:
+    """As given, or as it fits where the first process runs: all of them must do the same."""
     if store is not None:
         return store
     return peers().from_first(lambda: matrices_fit(graph.num_nodes, graph.edge_index.device))

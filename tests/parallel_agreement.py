@@ -1,0 +1,47 @@
+"""What processes agree on: each writes what it saw to a file by its rank, in the folder that is named."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+from graphkin.errors import SettingError
+from graphkin.parallel import ToldElsewhereError, joined
+
+
+def main(folder: Path) -> None:
+    with joined() as among:
+        said = [f"from the first: {among.from_first(lambda: among.rank)}"]
+
+        def note() -> None:
+            time.sleep(0.3 if among.first else 0)
+            with (folder / "order").open("a", encoding="utf-8") as file:
+                file.write(str(among.rank))
+
+        among.one_at_first(note)
+        try:
+            among.check_same(among.rank == 1, f"rank {among.rank} differs")
+        except SettingError as error:
+            said.append(f"told: {error}")
+        except ToldElsewhereError:
+            said.append("elsewhere")
+        try:
+            with among.same_fate():
+                if among.rank > 0:
+                    raise SettingError(f"rank {among.rank}")
+        except SettingError as error:
+            said.append(f"told: {error}")
+        except ToldElsewhereError:
+            said.append("elsewhere")
+        said.append(f"any: {among.any(among.rank == 2)}")
+        try:
+            with joined():
+                pass
+        except SettingError:
+            said.append("joined once")
+        (folder / f"{among.rank}").write_text("\n".join(said), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
