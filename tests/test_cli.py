@@ -14,7 +14,8 @@ import pytest
 import torch
 
 from graphkin import Graph, load, loop
-from graphkin.cli import parse_settings, run
+from graphkin.cli import run
+from graphkin.commands.graphs import parse_settings
 from graphkin.errors import SettingError
 from graphkin.sparse import SparseMatrix
 
@@ -310,7 +311,7 @@ def test_a_failure_of_ours_says_so(folder: Path, capsys: Capture, monkeypatch: p
     def broken(*arguments: object, **options: object) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr("graphkin.cli.fit", broken)
+    monkeypatch.setattr("graphkin.commands.graphs.fit", broken)
     assert graphkin("fit", "small.npz") == 1
     assert "please report it" in capsys.readouterr().err
 

@@ -21,6 +21,7 @@ import torch
 import graphkin
 from graphkin import cli
 from graphkin.bench import plan
+from graphkin.commands import experiments, graphs
 from graphkin.datasets import DATASETS
 from graphkin.experiments import parse
 from graphkin.experiments.reproduce import reproduce
@@ -48,14 +49,14 @@ def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         text = "\n".join(line[column] for line in lines if line[column].strip())
         (tmp_path / "my-graph" / f"{stem}.csv").write_text(text + "\n", encoding="utf-8")
     shutil.copy(tmp_path / "my-graph" / "edges.csv", tmp_path / "edges.csv")
-    for module in (graphkin, cli):
+    for module in (graphkin, graphs):
         monkeypatch.setattr(module, "fit", functools.partial(graphkin.fit, epochs=2))
     monkeypatch.setattr(plan, "NODES", {"cpu": [60], "cuda": [60]})
     monkeypatch.setattr(plan, "DEFAULT", "my-graph")
-    monkeypatch.setattr(cli, "open_graphs", lambda *given: ({"photo": two_communities()}, {}))
-    monkeypatch.setattr(cli, "reproduce", lambda *given, **options: reproduce(*given, **{**options, "epochs": 2}))
+    monkeypatch.setattr(experiments, "open_graphs", lambda *given: ({"photo": two_communities()}, {}))
+    monkeypatch.setattr(experiments, "reproduce", lambda *given, **options: reproduce(*given, **{**options, "epochs": 2}))
     monkeypatch.setattr(
-        cli, "summarise", lambda experiment, store, epochs, contents=None: summarise(experiment, store, 2, contents)
+        experiments, "summarise", lambda experiment, store, epochs, contents=None: summarise(experiment, store, 2, contents)
     )
     return tmp_path
 

@@ -13,17 +13,8 @@ from graphkin.sampling import SomeNodes, draw_candidates, similar_nodes
 from graphkin.similarity import Blend, FeatureCosine, NodeSimilarity, Stored
 from graphkin.sparse import SparseMatrix
 from graphkin.tasks import weights_for
-from graphkin.weights import (
-    AllAlike,
-    Attraction,
-    Candidates,
-    Effective,
-    NodeWeights,
-    OwnOnly,
-    Repulsion,
-    attraction_temperatures,
-    repulsion_temperatures,
-)
+from graphkin.temperatures import attraction_temperatures, repulsion_temperatures
+from graphkin.weights import AllAlike, Attraction, Candidates, Effective, NodeWeights, OwnOnly, Repulsion
 from tests.cases import unit
 
 F64 = torch.float64

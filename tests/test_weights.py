@@ -10,19 +10,16 @@ from graphkin import Similarity
 from graphkin.errors import SettingError
 from graphkin.methods import Attract, Repel
 from graphkin.similarity import Stored
+from graphkin.temperatures import attraction_entropy, attraction_temperatures, repulsion_entropy, repulsion_temperatures
 from graphkin.weights import (
     NONE,
     Attraction,
     Candidates,
     NodeWeights,
     Repulsion,
-    attraction_entropy,
-    attraction_temperatures,
     effective_count,
     log_attraction,
     log_repulsion,
-    repulsion_entropy,
-    repulsion_temperatures,
 )
 from tests import paper
 from tests.cases import Case, cases, make_case, taus

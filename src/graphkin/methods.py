@@ -14,19 +14,9 @@ from graphkin.kernels.precision import PRECISIONS
 from graphkin.objective import POOLINGS
 from graphkin.similarity import LATER, Labels, NodeSimilarity, Similarity, normalised_adjacency
 from graphkin.sparse import SparseMatrix
+from graphkin.temperatures import attraction_temperatures, repulsion_temperatures
 from graphkin.views import TwoViews
-from graphkin.weights import (
-    AllAlike,
-    Attraction,
-    Effective,
-    Linked,
-    NegativeWeights,
-    OwnOnly,
-    PositiveWeights,
-    Repulsion,
-    attraction_temperatures,
-    repulsion_temperatures,
-)
+from graphkin.weights import AllAlike, Attraction, Effective, Linked, NegativeWeights, OwnOnly, PositiveWeights, Repulsion
 
 PARTS = ("p", "n", "g", "f")
 FEATURE_SCALES = ("auto", "rows", "none")

@@ -13,7 +13,6 @@ from __future__ import annotations
 import functools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -21,9 +20,9 @@ import torch
 from torch import Tensor
 
 from graphkin.errors import SettingError
-from graphkin.parallel import peers
 from graphkin.similarity import BLOCK, NodeSimilarity, Stored
 from graphkin.sparse import SparseMatrix
+from graphkin.temperatures import attraction_entropy, repulsion_entropy, temperatures_of
 
 NONE = -math.inf
 """The logarithm of no weight at all."""
@@ -200,7 +199,7 @@ class Attraction(PositiveWeights):
         factors = _factors(candidates, others)
         if self.counterpart:
             others, factors = torch.cat([others, own[:, None]], dim=1), torch.cat([factors, factors.new_ones(1)])
-        return _temperatures_of(others, attraction_entropy, math.log(self.tau.count), None, factors)[:, None]
+        return temperatures_of(others, attraction_entropy, math.log(self.tau.count), None, factors)[:, None]
 
     def numbers(self, rows: Tensor, block: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """a and l of :class:`FunctionWeights`, and the own counterpart's weight, from the rows' similarity to all nodes."""
@@ -245,7 +244,7 @@ class Repulsion(NegativeWeights):
         tau = self.tau[rows, None] if isinstance(self.tau, Tensor) else self.tau
         if isinstance(tau, Effective):
             factors = _factors(candidates, similarity)
-            tau = _temperatures_of(similarity, repulsion_entropy, math.log(tau.count), excluded, factors)[:, None]
+            tau = temperatures_of(similarity, repulsion_entropy, math.log(tau.count), excluded, factors)[:, None]
         block = _with_factors(log_repulsion(similarity, tau), candidates).masked_fill(excluded, NONE)
         if not self.normalised:
             return block
@@ -404,108 +403,6 @@ class StoredWeights(NodeWeights):
         if candidates is not None or self.matrices is None:
             return super().linear(rows, candidates)
         return LinearWeights(*(None if whole is None else whole[rows] for whole in self.matrices))  # type: ignore[arg-type]
-
-
-def attraction_temperatures(similarity: NodeSimilarity, effective: float, *, counterpart: bool = True) -> Tensor:
-    """τ_p of every anchor such that its w⁺ has the wanted effective number of positives, as t-SNE's perplexity does.
-
-    An anchor with fewer similar nodes than wanted gets the temperature of the limit τ → ∞, weights ∝ similarity.
-    """
-    return _temperatures(similarity, attraction_entropy, effective, own_counts=counterpart)
-
-
-def repulsion_temperatures(similarity: NodeSimilarity, effective: float) -> Tensor:
-    """τ_n of every anchor such that the given share of its negatives stays in effect."""
-    return _temperatures(similarity, repulsion_entropy, effective * (similarity.num_nodes - 1), own_counts=False)
-
-
-def attraction_entropy(similarity: Tensor, tau: Tensor, own: Tensor | None, factors: Tensor | None = None) -> Tensor:
-    """``effective_count(log_attraction(similarity, tau)).log()`` without the pairs ``own``, in fewer passes.
-
-    Where s/τ of a row goes beyond 60, the row is moved down to it: the −1 of T, and what it brings below zero, is nothing
-    beside e^60.
-    """
-    ratio = similarity / tau[:, None]
-    beyond = (ratio.amax(dim=1, keepdim=True) - 60).clamp_(min=0)
-    return _entropy(ratio.sub_(beyond).expm1_().clamp_(min=0), own, factors)
-
-
-def repulsion_entropy(similarity: Tensor, tau: Tensor, own: Tensor | None, factors: Tensor | None = None) -> Tensor:
-    """``effective_count(log_repulsion(similarity, tau)).log()`` without the pairs ``own``, in fewer passes."""
-    ratio = similarity / -tau[:, None]
-    if own is not None:
-        ratio.masked_fill_(own, NONE)
-    return _entropy(ratio.sub_(ratio.amax(dim=1, keepdim=True)).exp_(), own, factors)
-
-
-def _entropy(weights: Tensor, own: Tensor | None, factors: Tensor | None) -> Tensor:
-    """Of weights ≥ 0 that are scaled to a sum of 1: log Σw − Σ w log w / Σw. Changes them.
-
-    With ``factors`` every weight counts that many times.
-    """
-    if own is not None:
-        weights.masked_fill_(own, 0)
-    if factors is None:
-        total = weights.sum(dim=1)
-        spread = torch.special.xlogy(weights, weights).sum(dim=1)
-    else:
-        total = weights @ factors
-        spread = torch.special.xlogy(weights, weights) @ factors
-    return torch.where(total > 0, total.log() - spread / total, 0)
-
-
-def _temperatures(
-    similarity: NodeSimilarity,
-    entropy: Callable[..., Tensor],
-    wanted: float,
-    *,
-    own_counts: bool,
-) -> Tensor:
-    """τ of all anchors, block by block."""
-    found = similarity.block(torch.zeros(1, dtype=torch.int64, device=similarity.device)).new_empty(similarity.num_nodes)
-    goal = math.log(wanted)
-    for rows in similarity.shared_row_blocks():
-        block = similarity.block(rows)
-        own = None
-        if not own_counts:
-            own = torch.zeros_like(block, dtype=torch.bool)
-            own[torch.arange(rows.numel(), device=rows.device), rows] = True
-        found[rows] = _temperatures_of(block, entropy, goal, own)
-    return peers().complete(found)
-
-
-def _temperatures_of(
-    block: Tensor,
-    entropy: Callable[..., Tensor],
-    goal: float,
-    own: Tensor | None,
-    factors: Tensor | None = None,
-    halvings: int = 6,
-    chords: int = 4,
-) -> Tensor:
-    """τ in a bracket of its logarithm, all anchors of a block at once: the effective count grows with τ.
-
-    Halving makes the bracket so short that the entropy is almost a line on it; where a chord then meets the goal is nearly
-    right. An end that two chords do not move counts half the next time, so that both ends come in (the Illinois rule).
-    """
-    scale = (block if own is None else block.masked_fill(own, 0)).amax(dim=1)
-    scale = torch.where(scale > 0, scale, torch.ones_like(scale))
-    low, high = (scale * 1e-5).log(), (scale * 1e5).log()
-    below, above = torch.full_like(low, -1), torch.ones_like(high)
-    enough = torch.zeros_like(low, dtype=torch.bool)
-    for turn in range(halvings + chords):
-        middle = (low + high) / 2 if turn < halvings else _crossing(low, high, below, above)
-        surplus = entropy(block, middle.exp(), own, factors) - goal
-        before, enough = enough, surplus >= 0
-        kept = torch.where((enough == before) & (turn > halvings), 0.5, 1.0).to(low)
-        below, above = torch.where(enough, below * kept, surplus), torch.where(enough, surplus, above * kept)
-        low, high = torch.where(enough, low, middle), torch.where(enough, middle, high)
-    return _crossing(low, high, below, above).exp()
-
-
-def _crossing(low: Tensor, high: Tensor, below: Tensor, above: Tensor) -> Tensor:
-    """Where the line from (low, below) to (high, above) is zero."""
-    return low + (high - low) * (below / (below - above)).clamp(0, 1)
 
 
 def _at(tau: float | Tensor, rows: Tensor, like: Tensor) -> Tensor:
