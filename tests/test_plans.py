@@ -26,7 +26,7 @@ from graphkin.synthetic import community_graph
 from graphkin.training import fit
 
 nodes, name, memory = int(sys.argv[1]), sys.argv[2], sys.argv[3] or None
-graph, method = community_graph(nodes), method_named(name).configure(epochs=2)
+graph, method = community_graph(nodes), method_named(name).configure(epochs=2, **json.loads(sys.argv[4]))
 plan = plan_for(graph, method, torch.device("cpu"), parse_memory(memory))
 with peak_memory(torch.device("cpu")) as peak:
     fit(graph, method, device="cpu", memory=memory).embed(graph)
@@ -39,17 +39,18 @@ def of(name: str, **settings: Any) -> Method:
 
 
 @pytest.mark.parametrize(
-    ("nodes", "method", "memory", "words"),
+    ("nodes", "method", "settings", "memory", "words"),
     [
-        (1500, "grace+", "", "similarity and weights stored"),
-        (5000, "grace", "", "all nodes at once"),
-        (6000, "grace+", "", "similarity and weights stored"),
-        (60_000, "grace+", "2GiB", "candidates a step, 32 largest PageRanks of a node"),
-        (150_000, "grace+", "2GiB", "10 neighbours of a node"),
+        (1500, "grace+", {}, "", "similarity and weights stored"),
+        (5000, "grace", {}, "", "all nodes at once"),
+        (6000, "grace+", {}, "", "similarity and weights stored"),
+        (12_000, "grace+", {"candidates": 1000}, "3GiB", "1,000 candidates a step, similarity stored"),
+        (60_000, "grace+", {}, "2GiB", "candidates a step, 32 largest PageRanks of a node"),
+        (150_000, "grace+", {}, "2GiB", "10 neighbours of a node"),
     ],
 )
-def test_the_estimate_is_near_the_peak(nodes: int, method: str, memory: str, words: str) -> None:
-    command = [sys.executable, "-c", MEASURED, str(nodes), method, memory]
+def test_the_estimate_is_near_the_peak(nodes: int, method: str, settings: dict[str, int], memory: str, words: str) -> None:
+    command = [sys.executable, "-c", MEASURED, str(nodes), method, memory, json.dumps(settings)]
     found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     assert words in found["words"]
     assert found["estimate"] == pytest.approx(found["peak"], rel=0.3)
@@ -77,6 +78,9 @@ def test_the_least_change_that_fits_is_taken(monkeypatch: pytest.MonkeyPatch) ->
     assert chosen("300MiB", sets).method == sets.configure(top_k=32, steps=None, tail=32), "one's own samples stay"
     own = of("grace+", candidates=100, neighbours=3, top_k=5)
     assert chosen(None, own).method == own
+    some = of("grace+", candidates=100)
+    assert chosen("1GiB", some).store and chosen("1GiB", some).method == some
+    assert chosen("220MiB", some).method == some.configure(top_k=32, steps=None, tail=32)
     with pytest.raises(
         SettingError, match=r"memory must be at least about 0\.\d GiB for grace\+ on synthetic-4000 .*found 0\.0 GiB"
     ):

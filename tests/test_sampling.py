@@ -35,13 +35,13 @@ def views(small: Graph) -> tuple[Tensor, Tensor]:
 def weights_of(similarity: NodeSimilarity, *, plain: bool = False) -> NodeWeights:
     if plain:
         return NodeWeights(OwnOnly(F64), AllAlike(F64), similarity.num_nodes)
-    return NodeWeights(Attraction(similarity, 0.05), Repulsion(similarity, 0.1), similarity.num_nodes)
+    near = similar_nodes(similarity)
+    return NodeWeights(Attraction(similarity, 0.05), Repulsion(similarity, 0.1), similarity.num_nodes, near=near)
 
 
 def samples(weights: NodeWeights, anchors: Tensor, size: int, near: int, count: int) -> list[Candidates]:
     draw = torch.Generator().manual_seed(1)
-    similar = similar_nodes(weights)
-    return [draw_candidates(weights.num_nodes, anchors, size, draw, similar, near) for _ in range(count)]
+    return [draw_candidates(weights.num_nodes, anchors, size, draw, weights.near, near) for _ in range(count)]
 
 
 def test_a_node_is_in_a_sample_as_often_as_its_factor_says(similarity: NodeSimilarity) -> None:
@@ -55,7 +55,7 @@ def test_a_node_is_in_a_sample_as_often_as_its_factor_says(similarity: NodeSimil
     chance = (-factors).exp()
     noise = (chance * (1 - chance) / count).sqrt()
     assert (((seen / count) - chance).abs() <= 5 * noise).all()
-    near = similar_nodes(weights_of(similarity))
+    near = similar_nodes(similarity)
     assert near is not None
     of_first = near.rows(anchors[:1])[0].nonzero()[:, 0]
     others = torch.ones(40, dtype=torch.bool)
@@ -142,16 +142,32 @@ def test_temperatures_from_a_sample_tend_to_those_from_all_nodes(similarity: Nod
 
 def test_nodes_without_similar_ones_draw_none() -> None:
     alone = Stored(SparseMatrix.from_dense(torch.eye(5)), symmetric=True)
-    weights = NodeWeights(Attraction(alone, 1.0), Repulsion(alone, 1.0), 5)
+    weights = NodeWeights(Attraction(alone, 1.0), Repulsion(alone, 1.0), 5, near=similar_nodes(alone))
     (drawn,) = samples(weights, torch.tensor([0, 1]), 2, 4, 1)
     assert drawn.columns.numel() <= 2
 
 
-def test_similar_nodes_come_from_sparse_structure_alone(small: Graph) -> None:
-    assert similar_nodes(weights_of(Similarity(beta=0.3).on(small))) is None
-    assert similar_nodes(weights_of(Similarity(beta=0.3).on(small), plain=True)) is None
+def test_similar_nodes_come_from_what_is_kept(small: Graph) -> None:
+    assert similar_nodes(Similarity(beta=0.3).on(small)) is None
     sparse = Similarity(beta=0.0, top_k=3).on(small)
-    assert isinstance(sparse, Stored) and similar_nodes(weights_of(sparse)) is sparse.matrix
+    assert isinstance(sparse, Stored) and similar_nodes(sparse) is sparse.matrix
+    stored = Similarity(beta=0.3).on(small).stored()
+    near = similar_nodes(stored)
+    assert near is not None and near.shape == (40, 40)
+    largest = stored.block(torch.arange(40)).topk(32, dim=1)
+    torch.testing.assert_close(near.to_dense().gather(1, largest.indices), largest.values)
+
+
+def test_a_sampled_method_keeps_the_similarity_of_all_pairs_where_it_fits(small: Graph) -> None:
+    method = method_named("grace+").configure(candidates=12, anchors=8)
+    weights = weights_for(small, method, store=True)
+    assert isinstance(weights.positive, Attraction) and isinstance(weights.positive.similarity, Stored)
+    everything = weights_for(small, method.configure(candidates=None), store=False)
+    for sampled, full in zip(weights.block(), everything.block(), strict=True):
+        torch.testing.assert_close(sampled, full, rtol=1e-4, atol=1e-5)
+    assert weights.near is not None, "similar nodes are candidates"
+    on_the_fly = weights_for(small, method, store=False)
+    assert isinstance(on_the_fly.positive, Attraction) and not isinstance(on_the_fly.positive.similarity, Stored)
 
 
 def test_the_total_of_clipped_cosines_is_estimated_on_large_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -178,7 +194,7 @@ def test_temperatures_of_a_sampled_method_are_exact_while_all_pairs_are_few(
 
 
 def test_the_most_similar_nodes_are_always_candidates(similarity: NodeSimilarity) -> None:
-    near = similar_nodes(weights_of(similarity))
+    near = similar_nodes(similarity)
     assert near is not None
     anchors = torch.tensor([0, 7, 25])
     block = near.rows(anchors)

@@ -128,10 +128,12 @@ def _ways(graph: Graph, method: Method, device: torch.device) -> Iterator[tuple[
             yield False, sparse, f"all nodes at once, in blocks{of_sparse}"
         if own_sets:
             return
-        drawn = {"anchors": settings.anchors or ANCHORS, "candidates": CANDIDATES, **sparse}
-    count = drawn.get("anchors") or settings.anchors or ANCHORS
-    candidates = drawn.get("candidates") or settings.candidates
-    words = f"sampled, {count:,} anchors and {candidates:,} candidates a step{of_sparse if drawn else ''}"
+        drawn = {"anchors": settings.anchors or ANCHORS, "candidates": CANDIDATES}
+    count = settings.anchors or ANCHORS
+    words = f"sampled, {count:,} anchors and {settings.candidates or CANDIDATES:,} candidates a step"
+    if sparse and not drawn:
+        yield True, {}, f"{words}, similarity stored"
+    drawn, words = {**drawn, **sparse}, f"{words}{of_sparse}"
     if settings.neighbours is None:
         yield False, drawn, words
         yield False, {**drawn, "neighbours": NEIGHBOURS}, f"{words}, {NEIGHBOURS} neighbours of a node"
@@ -148,7 +150,8 @@ def _estimate(graph: Graph, method: Method, store: bool, device: torch.device) -
     on_gpu = device.type == "cuda"
     there = torch.cuda.memory_allocated(device) if on_gpu else psutil.Process().memory_info().rss
     settings = method.optimiser
-    all_pairs = method.views is not None and settings.positives_sampled is None and settings.negatives_sampled is None
+    own_sets = settings.positives_sampled is not None or settings.negatives_sampled is not None
+    all_pairs = method.views is not None and not own_sets and not settings.samples(graph.num_nodes)
     fused = on_gpu and all_pairs and method.pooling == "sum" and why_no_fused_kernels(device) is None
     similarity = _kept_similarity(graph, method, store, fused)
     preparing = _preparing(graph, method, device) + (4 * graph.num_nodes**2 if fused and store else 0)
@@ -162,7 +165,7 @@ def _kept_similarity(graph: Graph, method: Method, store: bool, fused: bool) -> 
         return 0
     if store:
         weights = isinstance(method.positives, Attract) + isinstance(method.negatives, Repel)
-        if method.views is None or fused:
+        if method.views is None or fused or method.optimiser.samples(nodes):
             weights = 0
         return 4 * nodes**2 * (1 + weights)
     if isinstance(similarity, Similarity) and similarity.top_k is not None:
@@ -202,7 +205,8 @@ def _training(graph: Graph, method: Method, store: bool) -> int:
         return of_all + (2 * kept + 2**26 if kept <= KEEP_BYTES else 2**28)
     count = min(settings.anchors or ANCHORS, nodes)
     assert settings.candidates is not None
-    near = settings.near if isinstance(method.similarity, Similarity) and method.similarity.top_k is not None else 0
+    similarity = method.similarity
+    near = settings.near if isinstance(similarity, Similarity) and (store or similarity.top_k is not None) else 0
     candidates = min(settings.candidates + count * near, nodes)
     pairs = 16 * 4 * count * candidates
     if settings.neighbours is None:

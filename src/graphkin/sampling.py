@@ -17,7 +17,10 @@ from torch import Tensor
 from graphkin.similarity import Blend, NodeSimilarity, Stored
 from graphkin.smooth import WithTail
 from graphkin.sparse import SparseMatrix
-from graphkin.weights import Attraction, Candidates, LinearWeights, NodeWeights, PairWeights
+from graphkin.weights import Candidates, LinearWeights, NodeWeights, PairWeights
+
+MOST_SIMILAR = 32
+"""of a node in a stored similarity, from which candidates are drawn"""
 
 
 def draw_candidates(
@@ -82,12 +85,15 @@ def _near_entries(similar: SparseMatrix, anchors: Tensor, largest: int) -> tuple
     return always, _Entries(anchor, columns, (values / total[anchor] + 1 / count[anchor]) / 2)
 
 
-def similar_nodes(weights: NodeWeights) -> SparseMatrix | None:
-    """The sparse matrix of structure behind the positive weights, if there is one."""
-    similarity: NodeSimilarity | None = weights.positive.similarity if isinstance(weights.positive, Attraction) else None
+def similar_nodes(similarity: NodeSimilarity) -> SparseMatrix | None:
+    """Similar nodes of every node: all that a sparse structure has, or the most similar of a stored matrix; else None."""
     structure = similarity.structure if isinstance(similarity, Blend) else similarity
     structure = structure.largest if isinstance(structure, WithTail) else structure
-    return structure.matrix if isinstance(structure, Stored) and isinstance(structure.matrix, SparseMatrix) else None
+    if not isinstance(structure, Stored):
+        return None
+    sparse = structure if isinstance(structure.matrix, SparseMatrix) else structure.top(MOST_SIMILAR)
+    assert isinstance(sparse.matrix, SparseMatrix)
+    return sparse.matrix
 
 
 @dataclass(frozen=True)
@@ -98,7 +104,7 @@ class SomeNodes(NodeWeights):
 
     @staticmethod
     def of(weights: NodeWeights, nodes: Tensor) -> SomeNodes:
-        return SomeNodes(weights.positive, weights.negative, len(nodes), weights.device, nodes)
+        return SomeNodes(weights.positive, weights.negative, len(nodes), weights.device, nodes=nodes)
 
     def block(self, rows: Tensor | None = None, candidates: Candidates | None = None) -> PairWeights:
         return super().block(*self._in_graph(rows, candidates))

@@ -267,9 +267,10 @@ class Stored(NodeSimilarity):
         if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
             raise SettingError(f"a similarity matrix must be square, found shape {tuple(matrix.shape)}.")
         values = matrix.values if isinstance(matrix, SparseMatrix) else matrix
-        if not torch.isfinite(values).all():
+        smallest, largest = (float(end) for end in values.aminmax()) if values.numel() else (0.0, 0.0)
+        if not (math.isfinite(smallest) and math.isfinite(largest)):
             raise SettingError("a similarity matrix must be finite, found NaN or infinite entries.")
-        if values.numel() and values.min() < 0:
+        if smallest < 0:
             matrix = matrix.with_values(values.clamp(min=0)) if isinstance(matrix, SparseMatrix) else matrix.clamp(min=0)
         self.matrix = matrix
         self.num_nodes, self.device = matrix.shape[0], matrix.device

@@ -22,7 +22,7 @@ from graphkin.parallel import peers
 from graphkin.plans import ANCHORS, EXACT_TEMPERATURES, matrices_fit
 from graphkin.randomness import generator
 from graphkin.sampling import SomeNodes, draw_candidates, similar_nodes
-from graphkin.similarity import Blend, FeatureCosine, NodeSimilarity, Stored
+from graphkin.similarity import Blend, FeatureCosine, NodeSimilarity, Similarity, Stored
 from graphkin.sparse import SparseMatrix
 from graphkin.weights import Attraction, Linked, NodeWeights, Repulsion, StoredWeights
 
@@ -107,9 +107,10 @@ class TwoViewTask:
         loss: Tensor = self.contrast(u, v)
         return loss
 
-    def _project(self, view: int) -> Tensor:
+    def _project(self, view: int, nodes: Tensor | None = None) -> Tensor:
         drawn = self.plan.draw(view, self.view_generator)
-        projected: Tensor = self.modules["projector"](self.modules["encoder"](self.x, drawn, self.noise_generator))
+        encoded: Tensor = self.modules["encoder"](self.x, drawn, self.noise_generator)
+        projected: Tensor = self.modules["projector"](encoded if nodes is None else encoded[nodes])
         return projected
 
     def after_epoch(self) -> None: ...
@@ -147,7 +148,6 @@ class SampledTask(TwoViewTask):
     def __init__(self, graph: Graph, method: Method, weights: NodeWeights, seed: int, device: torch.device) -> None:
         super().__init__(graph, method, weights, seed, device)
         self.settings, self.weights = method.optimiser, weights
-        self.similar = similar_nodes(weights)
 
     def _plan(self, graph: Graph, method: Method) -> Any:
         settings = method.optimiser
@@ -161,7 +161,7 @@ class SampledTask(TwoViewTask):
         assert self.settings.candidates is not None
         count = min(self.settings.anchors or ANCHORS, nodes)
         anchors = torch.randperm(nodes, generator=source, device=self.weights.device)[:count].sort().values
-        drawn = draw_candidates(nodes, anchors, self.settings.candidates, source, self.similar, self.settings.near)
+        drawn = draw_candidates(nodes, anchors, self.settings.candidates, source, self.weights.near, self.settings.near)
         some = torch.cat([anchors, drawn.columns]).unique()
         u, v = self._projected(some)
         places = drawn._replace(columns=torch.searchsorted(some, drawn.columns))
@@ -170,7 +170,7 @@ class SampledTask(TwoViewTask):
     def _projected(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
         """Both views of ``nodes``; where a process can encode its share of them alone, it does."""
         if not isinstance(self.plan, NeighbourPlan):
-            return self._project(0)[nodes], self._project(1)[nodes]
+            return self._project(0, nodes), self._project(1, nodes)
         mine = peers().share(nodes)
         both = torch.cat([self._project_some(view, mine) for view in (0, 1)], dim=1)
         u, v = peers().gather(both, len(nodes)).chunk(2, dim=1)
@@ -272,14 +272,15 @@ def weights_for(
     store: bool | None = None,
     keep: Path | None = None,
 ) -> NodeWeights:
-    """The weights of a graph under a method. To ``store`` them is to keep similarity for the fused kernels, else them whole.
+    """The weights of a graph under a method. To ``store`` them is to keep similarity for the fused kernels and for sampled
+    steps, else them whole.
 
     ``similarity`` takes the place of the one that the method's settings describe. Temperatures by effective counts are found
     here, from all pairs of nodes, unless there are too many pairs: sampled steps then find those of their anchors.
     """
     two_views, sampled = method.views is not None, method.optimiser.samples(graph.num_nodes)
     device = graph.edge_index.device
-    fits = _to_store(graph, store) and not sampled
+    fits = _to_store(graph, store)
     if similarity is None:
         similarity = similarity_for(graph, method, store, keep)
     elif fits:
@@ -288,16 +289,23 @@ def weights_for(
     positives = method.positives.on(graph, similarity, two_views, lazy)
     if fits and isinstance(positives, Linked) and isinstance(positives.matrix, SparseMatrix) and device.type == "cuda":
         positives = Linked(positives.matrix.to_dense())
-    weights = NodeWeights(positives, method.negatives.on(graph, similarity, lazy), graph.num_nodes, device)
-    return weights.stored() if fits and two_views and not _takes_functions(weights, method) else weights
+    near = similar_nodes(positives.similarity) if sampled and isinstance(positives, Attraction) else None
+    weights = NodeWeights(positives, method.negatives.on(graph, similarity, lazy), graph.num_nodes, device, near)
+    return weights.stored() if fits and two_views and not sampled and not _takes_functions(weights, method) else weights
 
 
 def similarity_for(graph: Graph, method: Method, store: bool | None = None, keep: Path | None = None) -> NodeSimilarity | None:
-    """The similarity that the method's settings describe, as a matrix if it is to ``store`` (None: where that fits)."""
+    """The similarity that the method's settings describe, as a matrix if it is to ``store`` (None: where that fits).
+
+    Sampled steps compute pairs of the few largest PageRanks, or of labels, when they need them.
+    """
     if method.similarity is None:
         return None
     similarity = method.similarity.on(graph, keep=keep)
-    return similarity.stored() if _to_store(graph, store) and not method.optimiser.samples(graph.num_nodes) else similarity
+    from_all_pairs = isinstance(method.similarity, Similarity) and method.similarity.top_k is None
+    if method.optimiser.samples(graph.num_nodes) and not from_all_pairs:
+        return similarity
+    return similarity.stored() if _to_store(graph, store) else similarity
 
 
 def _to_store(graph: Graph, store: bool | None) -> bool:

@@ -305,6 +305,8 @@ class NodeWeights:
     negative: NegativeWeights
     num_nodes: int
     device: torch.device | str = "cpu"
+    near: SparseMatrix | None = None
+    """similar nodes of every node, from which sampled steps draw most of their candidates"""
 
     def all_nodes(self) -> Tensor:
         return torch.arange(self.num_nodes, device=self.device)
@@ -392,7 +394,7 @@ class NodeWeights:
                 if matrix is not None and part is not None:
                     matrix[rows] = part
         matrices = LinearWeights(*whole)  # type: ignore[arg-type]
-        return StoredWeights(self.positive, self.negative, self.num_nodes, self.device, matrices)
+        return StoredWeights(self.positive, self.negative, self.num_nodes, self.device, matrices=matrices)
 
 
 @dataclass(frozen=True)
