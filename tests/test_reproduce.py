@@ -14,6 +14,7 @@ from typing import Any
 
 import joblib
 import numpy as np
+import psutil
 import pytest
 
 from graphkin.cli import run
@@ -123,6 +124,22 @@ def test_killed_three_times_it_gives_the_same_table(graph_file: Path, tmp_path: 
     for known in seen:
         assert known <= last, "what was finished was not done again"
     assert not any((tmp_path / "broken.checkpoints").iterdir())
+
+
+def test_workers_end_when_who_they_work_for_is_killed(graph_file: Path, tmp_path: Path) -> None:
+    mine, store = definition(tmp_path, graph_file, seeds=40, epochs=400), tmp_path / "killed.sqlite"
+    arguments = ["reproduce", str(mine), "--store", str(store), "--device", "cpu", "--jobs", "2", "--quiet"]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen([sys.executable, "-m", "graphkin", *arguments], env=environment)
+    while process.poll() is None and finished_runs(store) < 2:
+        time.sleep(0.1)
+    workers = psutil.Process(process.pid).children(recursive=True)
+    process.kill()
+    process.wait()
+    _, alive = psutil.wait_procs(workers, timeout=30)
+    for worker in alive:
+        worker.kill()
+    assert workers and not alive
 
 
 def test_rows_with_one_similarity_compute_it_once(graph_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

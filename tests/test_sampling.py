@@ -191,6 +191,8 @@ def test_temperatures_of_a_sampled_method_are_exact_while_all_pairs_are_few(
     monkeypatch.setattr("graphkin.tasks.EXACT_TEMPERATURES", {"cpu": 39})
     lazy = weights_for(small, method)
     assert isinstance(lazy.positive, Attraction) and lazy.positive.tau == Effective(3)
+    stored = weights_for(small, method.configure(top_k=None), store=True)
+    assert isinstance(stored.positive, Attraction) and isinstance(stored.positive.tau, Tensor), "all pairs are at hand"
 
 
 def test_the_most_similar_nodes_are_always_candidates(similarity: NodeSimilarity) -> None:

@@ -32,7 +32,7 @@ STORE_BELOW_SHARE = 0.25
 MOST_AT_ONCE = {"cpu": 30_000, "cuda": 200_000}
 """nodes of which all pairs are compared, in blocks, where nothing forbids it"""
 EXACT_TEMPERATURES = {"cpu": 10_000, "cuda": 100_000}
-"""nodes up to which temperatures by effective counts are found from all pairs, even if steps are sampled"""
+"""nodes up to which temperatures by effective counts are found from all pairs, even if steps are sampled and store none"""
 TOP_K, TAIL, ANCHORS, CANDIDATES, NEIGHBOURS = 32, 32, 512, 2048, 10
 UNITS = {
     "": 1,
@@ -154,7 +154,7 @@ def _estimate(graph: Graph, method: Method, store: bool, device: torch.device) -
     all_pairs = method.views is not None and not own_sets and not settings.samples(graph.num_nodes)
     fused = on_gpu and all_pairs and method.pooling == "sum" and why_no_fused_kernels(device) is None
     similarity = _kept_similarity(graph, method, store, fused)
-    preparing = _preparing(graph, method, device) + (4 * graph.num_nodes**2 if fused and store else 0)
+    preparing = _preparing(graph, method, store, device) + (4 * graph.num_nodes**2 if fused and store else 0)
     before = similarity + max(preparing, _training(graph, method, store and not fused))
     return there + 2 * _size(graph.x) + max(before, 0 if on_gpu else _embedding(graph, method))
 
@@ -173,12 +173,12 @@ def _kept_similarity(graph: Graph, method: Method, store: bool, fused: bool) -> 
     return 0
 
 
-def _preparing(graph: Graph, method: Method, device: torch.device) -> int:
+def _preparing(graph: Graph, method: Method, store: bool, device: torch.device) -> int:
     nodes, edges, similarity = graph.num_nodes, 2 * graph.num_edges, method.similarity
     if similarity is None:
         return 0
     rows = min(BLOCK, BLOCK_PAIRS // nodes + 1, nodes)
-    all_pairs = nodes <= EXACT_TEMPERATURES[device.type] or not method.optimiser.samples(nodes)
+    all_pairs = store or nodes <= EXACT_TEMPERATURES[device.type] or not method.optimiser.samples(nodes)
     blocks = 8 * 4 * rows * nodes if all_pairs else 0
     if isinstance(similarity, Similarity) and similarity.top_k is not None:
         of_rows = 8 * edges + 16 * nodes * min(similarity.top_k, nodes) + 40 * nodes

@@ -276,7 +276,7 @@ def weights_for(
     steps, else them whole.
 
     ``similarity`` takes the place of the one that the method's settings describe. Temperatures by effective counts are found
-    here, from all pairs of nodes, unless there are too many pairs: sampled steps then find those of their anchors.
+    here, from all pairs of nodes, unless these are too many to compute: sampled steps then find those of their anchors.
     """
     two_views, sampled = method.views is not None, method.optimiser.samples(graph.num_nodes)
     device = graph.edge_index.device
@@ -285,7 +285,8 @@ def weights_for(
         similarity = similarity_for(graph, method, store, keep)
     elif fits:
         similarity = similarity.stored()
-    lazy = sampled and graph.num_nodes > EXACT_TEMPERATURES[device.type]
+    at_hand = isinstance(similarity, Stored) and isinstance(similarity.matrix, Tensor)
+    lazy = sampled and not at_hand and graph.num_nodes > EXACT_TEMPERATURES[device.type]
     positives = method.positives.on(graph, similarity, two_views, lazy)
     if fits and isinstance(positives, Linked) and isinstance(positives.matrix, SparseMatrix) and device.type == "cuda":
         positives = Linked(positives.matrix.to_dense())

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import os
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -130,7 +132,9 @@ def _on_cpu(
     workers = jobs or 1
     parallel = joblib.Parallel(n_jobs=workers, return_as="generator_unordered", pre_dispatch=workers, batch_size=1)
     calls = (
-        joblib.delayed(_one)(job, graphs[job.task.graph], device, watch.epochs(job) if workers == 1 else "none", keep)
+        joblib.delayed(_one)(
+            job, graphs[job.task.graph], device, watch.epochs(job) if workers == 1 else "none", keep, os.getpid()
+        )
         for job in claimed
     )
     for job, results in parallel(calls):
@@ -138,7 +142,11 @@ def _on_cpu(
             yield job, found
 
 
-def _one(job: Job, graph: Graph, device: str, progress: Style, keep: Keep | None) -> tuple[Job, list[Outcome | Failure]]:
+def _one(
+    job: Job, graph: Graph, device: str, progress: Style, keep: Keep | None, main: int
+) -> tuple[Job, list[Outcome | Failure]]:
+    if os.getpid() != main:
+        _end_with_parent()
     return job, execute(job, graph, device, progress, keep)
 
 
@@ -156,7 +164,7 @@ def _on_gpu(
                 job, learned = waiting.pop(future)
                 yield job, scored_outcome(job, learned, future.result)
 
-    with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_one_thread) as scorers:
+    with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_begin_scoring) as scorers:
         for job in claimed:
             for learned in learn(job, graphs[job.task.graph], device, watch.epochs(job), keep):
                 if isinstance(learned, Failure):
@@ -167,5 +175,19 @@ def _on_gpu(
         yield from scored(0)
 
 
-def _one_thread() -> None:
+def _begin_scoring() -> None:
     torch.set_num_threads(1)
+    _end_with_parent()
+
+
+@functools.cache
+def _end_with_parent() -> None:
+    """A process that others work for may be killed; they would go on for nobody."""
+    parent = os.getppid()
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(WAIT_SECONDS)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
