@@ -12,7 +12,7 @@ from graphkin.presets import method_named
 from graphkin.sampling import SomeNodes, draw_candidates, similar_nodes
 from graphkin.similarity import Blend, FeatureCosine, NodeSimilarity, Stored
 from graphkin.sparse import SparseMatrix
-from graphkin.tasks import weights_for
+from graphkin.tasks import similarity_for, weights_for
 from graphkin.temperatures import attraction_temperatures, repulsion_temperatures
 from graphkin.weights import AllAlike, Attraction, Candidates, Effective, NodeWeights, OwnOnly, Repulsion
 from tests.cases import unit
@@ -168,6 +168,15 @@ def test_a_sampled_method_keeps_the_similarity_of_all_pairs_where_it_fits(small:
     assert weights.near is not None, "similar nodes are candidates"
     on_the_fly = weights_for(small, method, store=False)
     assert isinstance(on_the_fly.positive, Attraction) and not isinstance(on_the_fly.positive.similarity, Stored)
+
+
+def test_a_sampled_method_never_makes_a_matrix_of_the_largest_pageranks(small: Graph) -> None:
+    method = method_named("grace+").configure(candidates=12, anchors=8, top_k=5)
+    for given in (None, similarity_for(small, method, store=True)):
+        weights = weights_for(small, method, given, store=True)
+        assert isinstance(weights.positive, Attraction) and isinstance(weights.positive.similarity, Blend)
+        assert isinstance(weights.positive.similarity.structure, Stored)
+        assert weights.near is weights.positive.similarity.structure.matrix
 
 
 def test_the_total_of_clipped_cosines_is_estimated_on_large_graphs(monkeypatch: pytest.MonkeyPatch) -> None:

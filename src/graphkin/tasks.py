@@ -275,15 +275,16 @@ def weights_for(
     """The weights of a graph under a method. To ``store`` them is to keep similarity for the fused kernels and for sampled
     steps, else them whole.
 
-    ``similarity`` takes the place of the one that the method's settings describe. Temperatures by effective counts are found
-    here, from all pairs of nodes, unless these are too many to compute: sampled steps then find those of their anchors.
+    ``similarity`` takes the place of the one that the method's settings describe; sampled steps read it as it is.
+    Temperatures by effective counts are found here, from all pairs of nodes, unless these are too many to compute: sampled
+    steps then find those of their anchors.
     """
     two_views, sampled = method.views is not None, method.optimiser.samples(graph.num_nodes)
     device = graph.edge_index.device
     fits = _to_store(graph, store)
     if similarity is None:
         similarity = similarity_for(graph, method, store, keep)
-    elif fits:
+    elif fits and not sampled:
         similarity = similarity.stored()
     at_hand = isinstance(similarity, Stored) and isinstance(similarity.matrix, Tensor)
     lazy = sampled and not at_hand and graph.num_nodes > EXACT_TEMPERATURES[device.type]
