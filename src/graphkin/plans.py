@@ -196,22 +196,23 @@ def _training(graph: Graph, method: Method, store: bool) -> int:
             4 * method.supervision.batch * (8 * encoder.hidden + 10 * method.supervision.batch) + 4 * nodes * graph.num_features
         )
     wide = encoder.hidden * (2 if encoder.layers > 1 else 1)
-    of_all = 70 * edges + 4 * nodes * (4 * wide * (encoder.layers - 1) + 7 * encoder.hidden)
+    of_all = 70 * edges + 4 * nodes * (4 * wide * (encoder.layers - 1) + 3 * encoder.hidden)
+    projected = 4 * 4 * encoder.hidden
     if not settings.samples(nodes):
         in_pairs_of_blocks = store and method.pooling == "sum" and settings.anchors is None
         if not in_pairs_of_blocks:
-            return of_all + 12 * 4 * ANCHORS_AT_A_TIME * nodes
+            return of_all + nodes * projected + 12 * 4 * ANCHORS_AT_A_TIME * nodes
         kept = 8 * nodes**2
-        return of_all + (2 * kept + 2**26 if kept <= KEEP_BYTES else 2**28)
+        return of_all + nodes * projected + (2 * kept + 2**26 if kept <= KEEP_BYTES else 2**28)
     count = min(settings.anchors or ANCHORS, nodes)
     assert settings.candidates is not None
     similarity = method.similarity
     near = settings.near if isinstance(similarity, Similarity) and (store or similarity.top_k is not None) else 0
     candidates = min(settings.candidates + count * near, nodes)
     pairs = 16 * 4 * count * candidates
-    if settings.neighbours is None:
-        return of_all + pairs
     roots = min(count + candidates, nodes)
+    if settings.neighbours is None:
+        return of_all + roots * projected + pairs
     below = roots
     for _ in range(encoder.layers - 1):
         below = min(below * (1 + min(settings.neighbours, edges // nodes)), nodes)
