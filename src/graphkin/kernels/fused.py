@@ -144,7 +144,7 @@ def _gradients(
     gradients,  # out [splits, 2, strip, WIDTH]
     rows,  # [2, R, WIDTH] in tiles of ROWS
     columns,  # [2, C, WIDTH] in tiles of COLUMNS
-    similarity,  # [strip, C] in tiles of both
+    similarity,  # [strip, C] in tiles of both, or TURNED: [C, strip]
     row_nodes,  # [R]
     column_nodes,  # [C]
     row_numbers,  # [5, R]
@@ -163,6 +163,7 @@ def _gradients(
     REPEL: tl.constexpr,
     SERIES: tl.constexpr,
     SHARED: tl.constexpr,
+    TURNED: tl.constexpr,
     PRECISION: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
@@ -196,7 +197,8 @@ def _gradients(
         other_node = tl.load(column_nodes + c, mask=in_range, other=-2)
         apart = node[:, None] != other_node[None, :]
         if ATTRACT or REPEL:
-            s = similarity.load([strip_row, first]).to(tl.float32)
+            s = similarity.load([first, strip_row]).T if TURNED else similarity.load([strip_row, first])
+            s = s.to(tl.float32)
         if REPEL:
             repulsion = _repulsion(s, repel_scale, repel_level)
         if ATTRACT:
@@ -285,7 +287,7 @@ class Pairs:
         tiles = sums_tiles(rows.width, self.precision)
         operands = _operands_in_tiles(rows, columns, tiles)
         sums = rows.numbers.new_empty(2, 2, len(rows))
-        for first, last, similarity in self._strips(rows, columns):
+        for first, last, similarity, _ in self._strips(rows, columns):
             splits, a_split = _splits(last - first, len(columns), rows.width, tiles, _processors(rows.operands.device))
             parts = sums.new_empty(splits, 2, 2, last - first)
             _sums[(triton.cdiv(last - first, tiles.rows), splits, 2)](
@@ -311,14 +313,15 @@ class Pairs:
         tiles = gradient_tiles(rows.width, self.precision)
         operands = _operands_in_tiles(rows, columns, tiles)
         gradients = rows.numbers.new_empty(2, len(rows), rows.width)
-        for first, last, similarity in self._strips(rows, columns):
+        for first, last, similarity, turned in self._strips(rows, columns):
+            tile = (tiles.columns, tiles.rows) if turned else (tiles.rows, tiles.columns)
             splits, a_split = _splits(last - first, len(columns), rows.width, tiles, _processors(rows.operands.device))
             whole = splits == 1 and last - first == len(rows)
             parts = gradients[None] if whole else gradients.new_empty(splits, 2, last - first, rows.width)
             _gradients[(triton.cdiv(last - first, tiles.rows), splits, 2)](
                 parts,
                 *operands,
-                None if similarity is None else _in_tiles(similarity, tiles.rows, tiles.columns),
+                None if similarity is None else _in_tiles(similarity, *tile),
                 rows.nodes,
                 columns.nodes,
                 rows.numbers,
@@ -333,6 +336,7 @@ class Pairs:
                 LOG2_E / self.tau,
                 factor,
                 SHARED=self.weights.shared,
+                TURNED=turned,
                 **self._constants(rows, tiles),
             )
             if not whole:
@@ -340,19 +344,19 @@ class Pairs:
             del parts
         return gradients
 
-    def _strips(self, rows: Side, columns: Side) -> Iterator[tuple[int, int, Tensor | None]]:
-        """First row, last row and similarity of a strip of rows with all columns; one strip where that costs no memory."""
+    def _strips(self, rows: Side, columns: Side) -> Iterator[tuple[int, int, Tensor | None, bool]]:
+        """First row, last row and similarity of a strip of rows with all columns, and whether it is turned, columns by rows.
+
+        One strip where that costs no memory.
+        """
         similarity = self.weights.similarity
         if similarity is None or not (self.weights.attract or self.weights.repel):
-            yield 0, len(rows), None
+            yield 0, len(rows), None, False
         elif isinstance(similarity, Stored) and isinstance(similarity.matrix, Tensor):
             if rows.chosen is None and columns.chosen is None:
-                yield 0, len(rows), similarity.matrix
-            elif columns.chosen is None:
-                yield 0, len(rows), self.anchors_similarity
+                yield 0, len(rows), similarity.matrix, False
             else:
-                turned = aligned_empty(len(rows), len(columns), similarity.matrix.dtype, similarity.matrix.device)
-                yield 0, len(rows), turned.copy_(self.anchors_similarity.T)
+                yield 0, len(rows), self.anchors_similarity, columns.chosen is not None
         else:
             height = min(max(STRIP_BYTES // (4 * len(columns)) // 256 * 256, STRIP_ROWS), len(rows))
             buffer = aligned_empty(height, len(columns), torch.float32, rows.operands.device)
@@ -363,7 +367,7 @@ class Pairs:
                     similarity.strip(first, last, strip, columns.chosen)
                 else:
                     strip.copy_(similarity.block(rows.chosen[first:last], columns.chosen))
-                yield first, last, strip
+                yield first, last, strip, False
 
     def _constants(self, rows: Side, tiles: Tiles) -> dict[str, object]:
         return {
