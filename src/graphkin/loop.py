@@ -17,6 +17,7 @@ from torch import Tensor
 
 from graphkin.checkpoints import Checkpoint
 from graphkin.errors import DivergedError, InputError
+from graphkin.kernels.precision import products_in
 from graphkin.methods import Method
 from graphkin.parallel import peers
 from graphkin.progress import Style
@@ -124,7 +125,8 @@ class _Run:
         self.task.modules.train()
         self.optimiser.zero_grad(set_to_none=True)
         loss = self.task.loss()
-        loss.backward()
+        with products_in(self.task.encoder_precision, self.device):
+            loss.backward()
         value = loss.detach().clone()
         peers().add_up([value, *(parameter.grad for parameter in self.task.modules.parameters() if parameter.grad is not None)])
         self.optimiser.step()

@@ -137,7 +137,8 @@ class Optimiser:
     ``neighbours`` of every node in every layer are looked at (None: all): an estimate of the full loss whose cost does not grow
     with the graph.
     ``precision`` is that of the products of embeddings in the objective: "float32", "tf32", "bf16", or "auto", which is bf16
-    for more than 4,096 nodes on a GPU with fused kernels and float32 otherwise.
+    for more than 4,096 nodes on a GPU with fused kernels and float32 otherwise. On a GPU the encoder multiplies in TF32 with
+    "tf32", "bf16" and, for more than 4,096 nodes, "auto".
     """
 
     learning_rate: float = 1e-3

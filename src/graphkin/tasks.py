@@ -15,6 +15,7 @@ from graphkin.encoders import GCN, GCNEncoder
 from graphkin.fitted import modules_for, prepared_features
 from graphkin.graphs import Graph
 from graphkin.kernels import TRUSTED_TAU, choose, one_view_loss
+from graphkin.kernels.precision import of_encoder, products_in
 from graphkin.losses import TwoViewLoss
 from graphkin.methods import Method
 from graphkin.neighbours import NeighbourPlan
@@ -32,6 +33,8 @@ DENSE_ABOVE = 0.03
 
 class Task(Protocol):
     modules: nn.ModuleDict
+    encoder_precision: str
+    """of its products, forward and backward"""
 
     @property
     def kernel(self) -> str | None:
@@ -84,6 +87,7 @@ class TwoViewTask:
         self.x = _as_fast(prepared_features(method, graph.x))
         self.plan = self._plan(graph, method)
         settings = method.optimiser
+        self.device, self.encoder_precision = device, of_encoder(settings.precision, graph.num_nodes)
         self.contrast = TwoViewLoss(
             weights,
             method.tau,
@@ -103,7 +107,8 @@ class TwoViewTask:
         return method.views.plan(graph)
 
     def loss(self) -> Tensor:
-        u, v = (self._project(view) for view in (0, 1))
+        with products_in(self.encoder_precision, self.device):
+            u, v = (self._project(view) for view in (0, 1))
         loss: Tensor = self.contrast(u, v)
         return loss
 
@@ -134,12 +139,12 @@ class TwoViewTask:
     def generators(self) -> list[torch.Generator] | None:
         if peers().size > 1:
             return None
-        sampled = (self.contrast.anchors, self.contrast.positives, self.contrast.negatives) != (None, None, None)
+        own_sets = (self.contrast.positives, self.contrast.negatives) != (None, None)
         fused = self.contrast.kernel is not None and self.contrast.kernel.startswith("fused")
         pooled = self.contrast.pooling == "mean" and not isinstance(self.contrast.weights, StoredWeights)
-        if sampled or pooled or not fused or not _never_waits(self.contrast.weights):
+        if own_sets or pooled or not fused or not _never_waits(self.contrast.weights, self.contrast.anchors):
             return None
-        return [self.view_generator, self.noise_generator]
+        return [self.view_generator, self.noise_generator, self.contrast.generator]
 
 
 class SampledTask(TwoViewTask):
@@ -163,7 +168,8 @@ class SampledTask(TwoViewTask):
         anchors = torch.randperm(nodes, generator=source, device=self.weights.device)[:count].sort().values
         drawn = draw_candidates(nodes, anchors, self.settings.candidates, source, self.weights.near, self.settings.near)
         some = torch.cat([anchors, drawn.columns]).unique()
-        u, v = self._projected(some)
+        with products_in(self.encoder_precision, self.device):
+            u, v = self._projected(some)
         places = drawn._replace(columns=torch.searchsorted(some, drawn.columns))
         return self.contrast.contrast(u, v, SomeNodes.of(self.weights, some), torch.searchsorted(some, anchors), places)
 
@@ -199,6 +205,7 @@ class SupervisedTask:
         assert method.supervision is not None and graph.y is not None
         assert graph.train_mask is not None and graph.val_mask is not None
         self.modules = modules_for(method, graph.num_features, graph.num_classes, seed).to(device)
+        self.encoder_precision = "float32"
         self.method = method
         self.x = prepared_features(method, graph.x)
         self.dense_x = self.x if isinstance(self.x, Tensor) else self.x.to_dense()
@@ -326,12 +333,13 @@ def _takes_functions(weights: NodeWeights, method: Method) -> bool:
     return embeddings.is_cuda and choose(embeddings, weights, method.tau) == "fused"
 
 
-def _never_waits(weights: NodeWeights) -> bool:
+def _never_waits(weights: NodeWeights, anchors: int | None) -> bool:
     """Whether a step of the fused kernels only queues work: similarity is stored, or features and sparse rows are at hand."""
     similarity = None if weights.functions is None else weights.functions.similarity
     if isinstance(similarity, Blend):
         features, structure = similarity.features, similarity.structure
-        return isinstance(structure, Stored) and isinstance(features, FeatureCosine) and isinstance(features.unit, Tensor)
+        at_hand = isinstance(structure, Stored) and isinstance(features, FeatureCosine) and isinstance(features.unit, Tensor)
+        return at_hand and anchors is None
     return similarity is None or isinstance(similarity, Stored)
 
 

@@ -1,4 +1,4 @@
-"""In which precision embeddings are multiplied. Sums of exponentials and logarithms are float32 in any case."""
+"""In which precision matrices are multiplied. Sums of exponentials and logarithms are float32 in any case."""
 
 from __future__ import annotations
 
@@ -25,6 +25,12 @@ def resolved(precision: str, implementation: str, u: Tensor) -> str:
         return "bf16" if implementation == "fused" and len(u) > EXACT_UP_TO else "float32"
     unknown = implementation == "reference" or (precision == "tf32" and not u.is_cuda and implementation != "fused")
     return "float32" if unknown else precision
+
+
+def of_encoder(precision: str, nodes: int) -> str:
+    """That of the encoder's products beside ``precision`` in the objective: TF32 where that may be less than float32."""
+    exact = nodes <= EXACT_UP_TO if precision == "auto" else precision == "float32"
+    return "float32" if exact else "tf32"
 
 
 def product(a: Tensor, b: Tensor, precision: str) -> Tensor:
