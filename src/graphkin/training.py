@@ -29,10 +29,10 @@ from graphkin.weights import NodeWeights
 
 PAGERANKS = ".pagerank"
 """behind a checkpoint's name, the folder for PageRanks"""
-SMALL_GRAPH = 8192
-"""Up to this many nodes one repeat does not fill a GPU."""
+SMALL_STEP = 8192
+"""Up to this many nodes in a step one repeat does not fill a GPU."""
 TOGETHER = 8
-"""repeats of a small graph that a GPU trains at a time"""
+"""repeats with small steps that a GPU trains at a time"""
 
 
 def fit(
@@ -91,7 +91,7 @@ def fit_repeats(
     **settings: Any,
 ) -> list[Fitted]:
     """:func:`fit` with each of ``seeds``, for less than as many calls: similarity and weights are computed once, and a GPU
-    trains several repeats of a small graph at a time.
+    trains several repeats at a time where their steps are small.
 
     After Ctrl-C the repeats that had begun are returned.
     """
@@ -112,6 +112,12 @@ def fit_repeats(
         if trained.stop_wanted:
             break
     return fitted
+
+
+def small_steps(graph: Graph, method: Method) -> bool:
+    """Whether one repeat leaves room on a GPU for others; Graph-MLP's steps are its batches."""
+    batch = graph.num_nodes if method.supervision is None else min(method.supervision.batch, graph.num_nodes)
+    return batch <= SMALL_STEP
 
 
 class Trained(NamedTuple):
@@ -137,7 +143,7 @@ class Prepared:
 
     def groups(self, seeds: Sequence[int]) -> Iterator[Sequence[int]]:
         """Seeds that are trained together."""
-        together = TOGETHER if self.device.type == "cuda" and self.graph.num_nodes <= SMALL_GRAPH else 1
+        together = TOGETHER if self.device.type == "cuda" and small_steps(self.graph, self.method) else 1
         return (seeds[first : first + together] for first in range(0, len(seeds), together))
 
     def train(

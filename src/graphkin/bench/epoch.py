@@ -13,7 +13,7 @@ from graphkin.graphs import Graph
 from graphkin.loop import train
 from graphkin.methods import Method
 from graphkin.tasks import Task, TwoViewTask, weights_for
-from graphkin.training import SMALL_GRAPH, TOGETHER
+from graphkin.training import SMALL_STEP, TOGETHER
 
 EPOCHS = {"cpu": 5, "cuda": 200}
 LARGE_GRAPH_EPOCHS = 20
@@ -36,7 +36,7 @@ def compare(graph: Graph, method: Method, device: torch.device, repeats: int = 5
     def curve(ready: list[Task]) -> torch.Tensor:
         return torch.tensor(train(ready, few, device, "none", "")[0].losses)
 
-    small = graph.num_nodes <= SMALL_GRAPH
+    small = graph.num_nodes <= SMALL_STEP
     epochs = EPOCHS[device.type] if small else min(EPOCHS[device.type], LARGE_GRAPH_EPOCHS)
     try:
         yield cost(problem, "published form", PublishedRun(graph, method, weights, device).epoch, device, repeats=repeats)

@@ -100,7 +100,7 @@ def jobs_of(
     experiments: Iterable[Experiment],
     graphs: dict[str, Graph],
     finished: set[tuple[str, int]],
-    together: Callable[[Graph], int] = lambda graph: 1,
+    together: Callable[[Task], int] = lambda task: 1,
     epochs: int | None = None,
 ) -> list[Job]:
     """All unfinished runs, each once, some seeds ``together`` in a job.
@@ -118,7 +118,7 @@ def jobs_of(
                 labels.append(row)
     jobs = []
     for task, known, labels in wanted.values():
-        size = together(graphs[task.graph])
+        size = together(task)
         ordered = sorted(known)
         for group in (ordered[first : first + size] for first in range(0, len(ordered), size)):
             left = tuple(seed for seed in group if (task.key, seed) not in finished)

@@ -19,12 +19,12 @@ import torch
 from graphkin.errors import InputError
 from graphkin.experiments import Experiment
 from graphkin.experiments.execute import Failure, Keep, Learned, execute, learn, scored_outcome
-from graphkin.experiments.plan import IN_A_ROW, Job, jobs_of
+from graphkin.experiments.plan import IN_A_ROW, Job, Task, jobs_of
 from graphkin.experiments.store import Outcome, Store
 from graphkin.graphs import Graph
 from graphkin.progress import Style
 from graphkin.readers import open_graph
-from graphkin.training import SMALL_GRAPH, TOGETHER, device_named
+from graphkin.training import TOGETHER, device_named, small_steps
 
 WAIT_SECONDS = 2
 
@@ -76,10 +76,11 @@ def reproduce(
     """
     where = device_named(device)
 
-    def together(graph: Graph) -> int:
+    def together(task: Task) -> int:
         if where.type == "cpu":
             return 1
-        return TOGETHER if graph.num_nodes <= SMALL_GRAPH else IN_A_ROW
+        small = task.method is not None and small_steps(graphs[task.graph], task.method)
+        return TOGETHER if small else IN_A_ROW
 
     end = None if seconds is None else time.monotonic() + seconds
     todo = jobs_of(experiments, graphs, store.finished(), together, epochs=epochs)
