@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -44,12 +45,20 @@ def of(name: str, **settings: Any) -> Method:
         (1500, "grace+", {}, "", "similarity and weights stored"),
         (5000, "grace", {}, "", "all nodes at once"),
         (6000, "grace+", {}, "", "similarity and weights stored"),
-        (12_000, "grace+", {"candidates": 1000}, "3GiB", "1,000 candidates a step, similarity stored"),
+        (8000, "grace+", {}, "1.5GiB", "in blocks, similarity stored"),
+        (
+            20_000,
+            "grace+",
+            {"anchors": 1000, "tau_pos": 0.1, "tau_neg": 0.1},
+            "2GiB",
+            "in blocks, 32 largest PageRanks of a node",
+        ),
+        (8000, "grace+", {"candidates": 1000}, "3GiB", "1,000 candidates a step, similarity stored"),
         (60_000, "grace+", {}, "2GiB", "candidates a step, 32 largest PageRanks of a node"),
         (150_000, "grace+", {}, "2GiB", "10 neighbours of a node"),
     ],
 )
-def test_the_estimate_is_near_the_peak(nodes: int, method: str, settings: dict[str, int], memory: str, words: str) -> None:
+def test_the_estimate_is_near_the_peak(nodes: int, method: str, settings: dict[str, float], memory: str, words: str) -> None:
     command = [sys.executable, "-c", MEASURED, str(nodes), method, memory, json.dumps(settings)]
     found = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     assert words in found["words"]
@@ -63,23 +72,24 @@ def test_the_least_change_that_fits_is_taken(monkeypatch: pytest.MonkeyPatch) ->
     def chosen(memory: str | None, method: Method | None = None) -> plans.Plan:
         return plan_for(graph, method or of("grace+"), CPU, parse_memory(memory))
 
-    assert chosen(None).store and chosen(None).method == of("grace+")
+    assert chosen(None).kept == "weights" and chosen(None).method == of("grace+")
     assert chosen("1GiB") == chosen("1GiB", chosen("1GiB").method), "what is planned stays as it is"
-    in_blocks = chosen("250MiB")
-    assert not in_blocks.store and in_blocks.method.similarity is not None
-    assert in_blocks.method.settings()["top_k"] == 32 and in_blocks.method.optimiser.candidates is None
+    assert chosen("400MiB").kept == "similarity" and chosen("400MiB").method == of("grace+")
+    sampled = chosen("270MiB")
+    assert sampled.kept == "similarity" and sampled.method == of("grace+", anchors=512, candidates=2048)
+    assert chosen("210MiB").kept == "nothing"
+    assert chosen("210MiB").method == sampled.method.configure(top_k=32, steps=None, tail=32)
     monkeypatch.setattr(plans, "MOST_AT_ONCE", {"cpu": 3000})
-    sampled = chosen("300MiB")
-    assert sampled.method.optimiser.candidates == 2048 and sampled.method.optimiser.neighbours is None
+    assert chosen("400MiB") == replace(sampled, memory=400 * 2**20)
     assert "512 anchors and 2,048 candidates a step" in str(sampled) and "of 0.3 GiB" in str(sampled)
     plain = chosen("1GiB", of("grace"))
     assert plain.method.optimiser.candidates == 2048, "all pairs of many nodes take too long for GRACE, too"
     sets = of("grace+", anchors=50, positives_sampled=100, negatives_sampled=100)
-    assert chosen("300MiB", sets).method == sets.configure(top_k=32, steps=None, tail=32), "one's own samples stay"
+    assert chosen("280MiB", sets).method == sets.configure(top_k=32, steps=None, tail=32), "one's own samples stay"
     own = of("grace+", candidates=100, neighbours=3, top_k=5)
     assert chosen(None, own).method == own
     some = of("grace+", candidates=100)
-    assert chosen("1GiB", some).store and chosen("1GiB", some).method == some
+    assert chosen("1GiB", some).kept == "similarity" and chosen("1GiB", some).method == some
     assert chosen("220MiB", some).method == some.configure(top_k=32, steps=None, tail=32)
     with pytest.raises(
         SettingError, match=r"memory must be at least about 0\.\d GiB for grace\+ on synthetic-4000 .*found 0\.0 GiB"

@@ -160,20 +160,20 @@ def test_similar_nodes_come_from_what_is_kept(small: Graph) -> None:
 
 def test_a_sampled_method_keeps_the_similarity_of_all_pairs_where_it_fits(small: Graph) -> None:
     method = method_named("grace+").configure(candidates=12, anchors=8)
-    weights = weights_for(small, method, store=True)
+    weights = weights_for(small, method, kept="weights")
     assert isinstance(weights.positive, Attraction) and isinstance(weights.positive.similarity, Stored)
-    everything = weights_for(small, method.configure(candidates=None), store=False)
+    everything = weights_for(small, method.configure(candidates=None), kept="nothing")
     for sampled, full in zip(weights.block(), everything.block(), strict=True):
         torch.testing.assert_close(sampled, full, rtol=1e-4, atol=1e-5)
     assert weights.near is not None, "similar nodes are candidates"
-    on_the_fly = weights_for(small, method, store=False)
+    on_the_fly = weights_for(small, method, kept="nothing")
     assert isinstance(on_the_fly.positive, Attraction) and not isinstance(on_the_fly.positive.similarity, Stored)
 
 
 def test_a_sampled_method_never_makes_a_matrix_of_the_largest_pageranks(small: Graph) -> None:
     method = method_named("grace+").configure(candidates=12, anchors=8, top_k=5)
-    for given in (None, similarity_for(small, method, store=True)):
-        weights = weights_for(small, method, given, store=True)
+    for given in (None, similarity_for(small, method, kept="weights")):
+        weights = weights_for(small, method, given, kept="weights")
         assert isinstance(weights.positive, Attraction) and isinstance(weights.positive.similarity, Blend)
         assert isinstance(weights.positive.similarity.structure, Stored)
         assert weights.near is weights.positive.similarity.structure.matrix
@@ -200,7 +200,7 @@ def test_temperatures_of_a_sampled_method_are_exact_while_all_pairs_are_few(
     monkeypatch.setattr("graphkin.tasks.EXACT_TEMPERATURES", {"cpu": 39})
     lazy = weights_for(small, method)
     assert isinstance(lazy.positive, Attraction) and lazy.positive.tau == Effective(3)
-    stored = weights_for(small, method.configure(top_k=None), store=True)
+    stored = weights_for(small, method.configure(top_k=None), kept="weights")
     assert isinstance(stored.positive, Attraction) and isinstance(stored.positive.tau, Tensor), "all pairs are at hand"
 
 

@@ -1,8 +1,8 @@
 """How a graph is trained on within a memory: all pairs of nodes at once, or some nodes that stand for all.
 
-What changes the result least is taken first: similarity and weights kept as N×N matrices; the same computed in blocks from the
-largest PageRanks of every node; sampled anchors and candidates; and sampled neighbours where the activations of all nodes are
-too large, too.
+What changes the result least is taken first: similarity and weights kept as N×N matrices; similarity alone, with weights in
+blocks; the same with sampled anchors and candidates, which costs no accuracy (docs/scale.md); similarity from the largest
+PageRanks of every node; and sampled neighbours where the activations of all nodes are too large, too.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import psutil
 import torch
@@ -48,12 +48,15 @@ UNITS = {
 }
 
 
+Kept = Literal["nothing", "similarity", "weights"]
+"""what is an N×N matrix; with weights, similarity is one too"""
+
+
 @dataclass(frozen=True)
 class Plan:
     method: Method
     """with the settings that the plan adds"""
-    store: bool
-    """similarity and weights as N×N matrices"""
+    kept: Kept
     estimate: int
     """bytes at the peak: on a CPU of the whole process, on a GPU of what PyTorch allocates"""
     memory: int
@@ -78,11 +81,11 @@ def plan_for(graph: Graph, method: Method, device: torch.device, memory: int | N
     """The first plan that fits; an error says how much the smallest one needs."""
     limit = memory or _whole_memory(device)
     found: list[Plan] = []
-    for store, changes, words in _ways(graph, method, device):
+    for kept, changes, words in _ways(graph, method, device):
         changed = method.configure(**changes)
-        plan = Plan(changed, store, _estimate(graph, changed, store, device), limit, words)
-        by_rule = store and memory is None
-        if matrices_fit(graph.num_nodes, device) if by_rule else plan.estimate <= limit:
+        plan = Plan(changed, kept, _estimate(graph, changed, kept, device), limit, words)
+        by_rule = kept != "nothing" and memory is None
+        if matrices_fit(graph.num_nodes, device, kept) if by_rule else plan.estimate <= limit:
             return plan
         found.append(plan)
     smallest = min(found, key=lambda plan: plan.estimate)
@@ -92,9 +95,10 @@ def plan_for(graph: Graph, method: Method, device: torch.device, memory: int | N
     )
 
 
-def matrices_fit(nodes: int, device: torch.device) -> bool:
-    """Whether N×N matrices of similarity and both weights are small beside the memory."""
-    return 3 * 4 * nodes**2 <= STORE_BELOW_SHARE * _whole_memory(device)
+def matrices_fit(nodes: int, device: torch.device, kept: Kept = "weights") -> bool:
+    """Whether N×N matrices of similarity, and of both weights, are small beside the memory."""
+    matrices = 3 if kept == "weights" else 1
+    return matrices * 4 * nodes**2 <= STORE_BELOW_SHARE * _whole_memory(device)
 
 
 def _whole_memory(device: torch.device) -> int:
@@ -104,44 +108,45 @@ def _whole_memory(device: torch.device) -> int:
     return int(psutil.virtual_memory().total) // peers().local_size
 
 
-def _ways(graph: Graph, method: Method, device: torch.device) -> Iterator[tuple[bool, dict[str, Any], str]]:
-    """Whether matrices are stored, what settings are added, and how to say it."""
+def _ways(graph: Graph, method: Method, device: torch.device) -> Iterator[tuple[Kept, dict[str, Any], str]]:
+    """What is kept as matrices, what settings are added, and how to say it."""
     nodes, settings = graph.num_nodes, method.optimiser
     if method.views is None:
-        yield True, {}, "batches, similarity stored"
-        yield False, {}, "batches, similarity when needed"
+        yield "similarity", {}, "batches, similarity stored"
+        yield "nothing", {}, "batches, similarity when needed"
         return
-    sparse: dict[str, Any] = {}
+    largest: dict[str, Any] = {}
     if isinstance(method.similarity, Similarity) and method.similarity.top_k is None and method.similarity.beta < 1:
-        sparse = {"top_k": TOP_K, "steps": None} | ({"tail": TAIL} if method.similarity.structure == "ppr" else {})
-    of_sparse = f", {TOP_K} largest PageRanks of a node" if sparse else ""
-    of_sparse += f" and {TAIL} smooth vectors for the rest" if "tail" in sparse else ""
-    drawn: dict[str, Any] = {}
-    if not settings.samples(nodes):
-        few = nodes <= MOST_AT_ONCE[device.type]
-        if method.similarity is not None:
-            yield True, {}, "all nodes at once, similarity and weights stored"
-        elif few:
-            yield True, {}, "all nodes at once"
-        own_sets = settings.positives_sampled is not None or settings.negatives_sampled is not None
-        if few or own_sets:
-            yield False, sparse, f"all nodes at once, in blocks{of_sparse}"
-        if own_sets:
-            return
-        drawn = {"anchors": settings.anchors or ANCHORS, "candidates": CANDIDATES}
-    count = settings.anchors or ANCHORS
-    words = f"sampled, {count:,} anchors and {settings.candidates or CANDIDATES:,} candidates a step"
-    if sparse and not drawn:
-        yield True, {}, f"{words}, similarity stored"
-    drawn, words = {**drawn, **sparse}, f"{words}{of_sparse}"
+        largest = {"top_k": TOP_K, "steps": None} | ({"tail": TAIL} if method.similarity.structure == "ppr" else {})
+    of_largest = f", {TOP_K} largest PageRanks of a node" if largest else ""
+    of_largest += f" and {TAIL} smooth vectors for the rest" if "tail" in largest else ""
+    own_sets = settings.positives_sampled is not None or settings.negatives_sampled is not None
+    drawn = {} if settings.samples(nodes) else {"anchors": settings.anchors or ANCHORS, "candidates": CANDIDATES}
+    count, candidates = settings.anchors or ANCHORS, settings.candidates or CANDIDATES
+    sampled = f"sampled, {count:,} anchors and {candidates:,} candidates a step"
+
+    at_once = not settings.samples(nodes)
+    in_blocks = at_once and (own_sets or nodes <= MOST_AT_ONCE[device.type])
+    if at_once and method.similarity is not None:
+        yield "weights", {}, "all nodes at once, similarity and weights stored"
+    elif in_blocks:
+        yield "weights", {}, "all nodes at once"
+    if in_blocks and largest:
+        yield "similarity", {}, "all nodes at once, in blocks, similarity stored"
+    if largest and not own_sets:
+        yield "similarity", drawn, f"{sampled}, similarity stored"
+    if in_blocks:
+        yield "nothing", largest, f"all nodes at once, in blocks{of_largest}"
+    if own_sets:
+        return
+    drawn, sampled = {**drawn, **largest}, f"{sampled}{of_largest}"
     if settings.neighbours is None:
-        yield False, drawn, words
-        yield False, {**drawn, "neighbours": NEIGHBOURS}, f"{words}, {NEIGHBOURS} neighbours of a node"
-    else:
-        yield False, drawn, f"{words}, {settings.neighbours} neighbours of a node"
+        yield "nothing", drawn, sampled
+    neighbours = settings.neighbours or NEIGHBOURS
+    yield "nothing", {**drawn, "neighbours": neighbours}, f"{sampled}, {neighbours} neighbours of a node"
 
 
-def _estimate(graph: Graph, method: Method, store: bool, device: torch.device) -> int:
+def _estimate(graph: Graph, method: Method, kept: Kept, device: torch.device) -> int:
     """Bytes at the peak: what is there, what is kept, and the largest of the stages one after the other.
 
     How many copies of an array a stage holds was counted where that is possible and measured otherwise; tests compare the sum
@@ -153,32 +158,30 @@ def _estimate(graph: Graph, method: Method, store: bool, device: torch.device) -
     own_sets = settings.positives_sampled is not None or settings.negatives_sampled is not None
     all_pairs = method.views is not None and not own_sets and not settings.samples(graph.num_nodes)
     fused = on_gpu and all_pairs and method.pooling == "sum" and why_no_fused_kernels(device) is None
-    similarity = _kept_similarity(graph, method, store, fused)
-    preparing = _preparing(graph, method, store, device) + (4 * graph.num_nodes**2 if fused and store else 0)
-    before = similarity + max(preparing, _training(graph, method, store and not fused))
+    similarity = _kept_similarity(graph, method, kept, fused)
+    preparing = _preparing(graph, method, kept, device) + (4 * graph.num_nodes**2 if fused and kept != "nothing" else 0)
+    before = similarity + max(preparing, _training(graph, method, kept, fused))
     return there + 2 * _size(graph.x) + max(before, 0 if on_gpu else _embedding(graph, method))
 
 
-def _kept_similarity(graph: Graph, method: Method, store: bool, fused: bool) -> int:
+def _kept_similarity(graph: Graph, method: Method, kept: Kept, fused: bool) -> int:
     nodes, similarity = graph.num_nodes, method.similarity
     if similarity is None:
         return 0
-    if store:
+    if kept != "nothing":
         weights = isinstance(method.positives, Attract) + isinstance(method.negatives, Repel)
-        if method.views is None or fused or method.optimiser.samples(nodes):
-            weights = 0
-        return 4 * nodes**2 * (1 + weights)
+        return 4 * nodes**2 * (1 + (weights if kept == "weights" and not fused else 0))
     if isinstance(similarity, Similarity) and similarity.top_k is not None:
         return 12 * int(1.25 * nodes * min(similarity.top_k, nodes)) + 4 * nodes * similarity.tail
     return 0
 
 
-def _preparing(graph: Graph, method: Method, store: bool, device: torch.device) -> int:
+def _preparing(graph: Graph, method: Method, kept: Kept, device: torch.device) -> int:
     nodes, edges, similarity = graph.num_nodes, 2 * graph.num_edges, method.similarity
     if similarity is None:
         return 0
     rows = min(BLOCK, BLOCK_PAIRS // nodes + 1, nodes)
-    all_pairs = store or nodes <= EXACT_TEMPERATURES[device.type] or not method.optimiser.samples(nodes)
+    all_pairs = kept != "nothing" or nodes <= EXACT_TEMPERATURES[device.type] or not method.optimiser.samples(nodes)
     blocks = 8 * 4 * rows * nodes if all_pairs else 0
     if isinstance(similarity, Similarity) and similarity.top_k is not None:
         of_rows = 8 * edges + 16 * nodes * min(similarity.top_k, nodes) + 40 * nodes
@@ -187,7 +190,7 @@ def _preparing(graph: Graph, method: Method, store: bool, device: torch.device) 
     return blocks
 
 
-def _training(graph: Graph, method: Method, store: bool) -> int:
+def _training(graph: Graph, method: Method, kept: Kept, fused: bool) -> int:
     nodes, edges, settings = graph.num_nodes, 2 * graph.num_edges + graph.num_nodes, method.optimiser
     encoder = method.encoder
     if method.views is None or not isinstance(encoder, GCN):
@@ -199,15 +202,16 @@ def _training(graph: Graph, method: Method, store: bool) -> int:
     of_all = 70 * edges + 4 * nodes * (4 * wide * (encoder.layers - 1) + 3 * encoder.hidden)
     projected = 4 * 4 * encoder.hidden
     if not settings.samples(nodes):
-        in_pairs_of_blocks = store and method.pooling == "sum" and settings.anchors is None
+        in_pairs_of_blocks = kept == "weights" and not fused and method.pooling == "sum" and settings.anchors is None
         if not in_pairs_of_blocks:
-            return of_all + nodes * projected + 12 * 4 * ANCHORS_AT_A_TIME * nodes
-        kept = 8 * nodes**2
-        return of_all + nodes * projected + (2 * kept + 2**26 if kept <= KEEP_BYTES else 2**28)
+            weights_of_blocks = method.similarity is not None and kept != "weights" and not fused
+            return of_all + nodes * projected + (22 if weights_of_blocks else 12) * 4 * ANCHORS_AT_A_TIME * nodes
+        products = 8 * nodes**2
+        return of_all + nodes * projected + (2 * products + 2**26 if products <= KEEP_BYTES else 2**28)
     count = min(settings.anchors or ANCHORS, nodes)
     assert settings.candidates is not None
     similarity = method.similarity
-    near = settings.near if isinstance(similarity, Similarity) and (store or similarity.top_k is not None) else 0
+    near = settings.near if isinstance(similarity, Similarity) and (kept != "nothing" or similarity.top_k is not None) else 0
     candidates = min(settings.candidates + count * near, nodes)
     pairs = 16 * 4 * count * candidates
     roots = min(count + candidates, nodes)

@@ -20,7 +20,7 @@ from graphkin.losses import TwoViewLoss
 from graphkin.methods import Method
 from graphkin.neighbours import NeighbourPlan
 from graphkin.parallel import peers
-from graphkin.plans import ANCHORS, EXACT_TEMPERATURES, matrices_fit
+from graphkin.plans import ANCHORS, EXACT_TEMPERATURES, Kept, matrices_fit
 from graphkin.randomness import generator
 from graphkin.sampling import SomeNodes, draw_candidates, similar_nodes
 from graphkin.similarity import Blend, FeatureCosine, NodeSimilarity, Similarity, Stored
@@ -276,11 +276,11 @@ def weights_for(
     graph: Graph,
     method: Method,
     similarity: NodeSimilarity | None = None,
-    store: bool | None = None,
+    kept: Kept | None = None,
     keep: Path | None = None,
 ) -> NodeWeights:
-    """The weights of a graph under a method. To ``store`` them is to keep similarity for the fused kernels and for sampled
-    steps, else them whole.
+    """The weights of a graph under a method. What is ``kept`` are N×N matrices (None: what fits), weights only where they are
+    read: the fused kernels, Graph-MLP and sampled steps compute them from similarity.
 
     ``similarity`` takes the place of the one that the method's settings describe; sampled steps read it as it is.
     Temperatures by effective counts are found here, from all pairs of nodes, unless these are too many to compute: sampled
@@ -288,23 +288,29 @@ def weights_for(
     """
     two_views, sampled = method.views is not None, method.optimiser.samples(graph.num_nodes)
     device = graph.edge_index.device
-    fits = _to_store(graph, store)
+    kept = _to_keep(graph, kept)
     if similarity is None:
-        similarity = similarity_for(graph, method, store, keep)
-    elif fits and not sampled:
+        similarity = similarity_for(graph, method, kept, keep)
+    elif kept != "nothing" and not sampled:
         similarity = similarity.stored()
     at_hand = isinstance(similarity, Stored) and isinstance(similarity.matrix, Tensor)
     lazy = sampled and not at_hand and graph.num_nodes > EXACT_TEMPERATURES[device.type]
     positives = method.positives.on(graph, similarity, two_views, lazy)
-    if fits and isinstance(positives, Linked) and isinstance(positives.matrix, SparseMatrix) and device.type == "cuda":
+    if (
+        kept != "nothing"
+        and isinstance(positives, Linked)
+        and isinstance(positives.matrix, SparseMatrix)
+        and device.type == "cuda"
+    ):
         positives = Linked(positives.matrix.to_dense())
     near = similar_nodes(positives.similarity) if sampled and isinstance(positives, Attraction) else None
     weights = NodeWeights(positives, method.negatives.on(graph, similarity, lazy), graph.num_nodes, device, near)
-    return weights.stored() if fits and two_views and not sampled and not _takes_functions(weights, method) else weights
+    whole = kept == "weights" and two_views and not sampled and not _takes_functions(weights, method)
+    return weights.stored() if whole else weights
 
 
-def similarity_for(graph: Graph, method: Method, store: bool | None = None, keep: Path | None = None) -> NodeSimilarity | None:
-    """The similarity that the method's settings describe, as a matrix if it is to ``store`` (None: where that fits).
+def similarity_for(graph: Graph, method: Method, kept: Kept | None = None, keep: Path | None = None) -> NodeSimilarity | None:
+    """The similarity that the method's settings describe, as a matrix if it is to be ``kept`` (None: where that fits).
 
     Sampled steps compute pairs of the few largest PageRanks, or of labels, when they need them.
     """
@@ -314,14 +320,15 @@ def similarity_for(graph: Graph, method: Method, store: bool | None = None, keep
     from_all_pairs = isinstance(method.similarity, Similarity) and method.similarity.top_k is None
     if method.optimiser.samples(graph.num_nodes) and not from_all_pairs:
         return similarity
-    return similarity.stored() if _to_store(graph, store) else similarity
+    return similarity if _to_keep(graph, kept) == "nothing" else similarity.stored()
 
 
-def _to_store(graph: Graph, store: bool | None) -> bool:
+def _to_keep(graph: Graph, kept: Kept | None) -> Kept:
     """As given, or as it fits where the first process runs: all of them must do the same."""
-    if store is not None:
-        return store
-    return peers().from_first(lambda: matrices_fit(graph.num_nodes, graph.edge_index.device))
+    if kept is not None:
+        return kept
+    fits = peers().from_first(lambda: matrices_fit(graph.num_nodes, graph.edge_index.device))
+    return "weights" if fits else "nothing"
 
 
 def _takes_functions(weights: NodeWeights, method: Method) -> bool:

@@ -204,15 +204,15 @@ def prepare(
     start = time.perf_counter()
     there = graph.to(where)
     given = own_similarity(similarity, graph, chosen, where)
-    store = None
+    kept = None
     if planned and given is None:
         if isinstance(memory, Plan):
             plan = replace(memory, method=memory.method.configure(**settings))
         else:
             limit = parse_memory(memory)
             plan = peers().from_first(lambda: plan_for(there, chosen, where, limit))
-        chosen, store = plan.method, plan.store
-    weights = weights_for(there, chosen, given, store, keep)
+        chosen, kept = plan.method, plan.kept
+    weights = weights_for(there, chosen, given, kept, keep)
     return Prepared(there, chosen, weights, where, time.perf_counter() - start)
 
 
