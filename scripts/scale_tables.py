@@ -85,17 +85,17 @@ def _seconds(value: float) -> str:
     return f"{value / 60:.0f} min" if value >= 600 else f"{value:.1f} s" if value >= 1 else f"{1000 * value:.0f} ms"
 
 
-def tail_table() -> str:
-    latest = {(row["graph"], row["top_k"], row["tail"]): row for row in rows("tail")}
-    graphs = list(dict.fromkeys(graph for graph, _, _ in latest))
+def top_k_table() -> str:
+    latest = {(row["graph"], row["top_k"]): row for row in rows("top_k")}
+    graphs = list(dict.fromkeys(graph for graph, _ in latest))
     lines = [
-        "| `top_k` | `tail` | " + " | ".join(f"{graph}: w⁺, w⁻" for graph in graphs) + " |",
-        "|---" * (2 + len(graphs)) + "|",
+        "| `top_k` | " + " | ".join(f"{graph}: w⁺, w⁻" for graph in graphs) + " |",
+        "|---" * (1 + len(graphs)) + "|",
     ]
-    for top_k, tail in dict.fromkeys((top_k, tail) for _, top_k, tail in latest):
-        found = [latest[graph, top_k, tail] for graph in graphs]
+    for top_k in dict.fromkeys(top_k for _, top_k in latest):
+        found = [latest[graph, top_k] for graph in graphs]
         cells = [f"{row['positives']:.2f}, {row['negatives']:.2f}" for row in found]
-        lines.append("| " + " | ".join([str(top_k), str(tail), *cells]) + " |")
+        lines.append("| " + " | ".join([str(top_k), *cells]) + " |")
     return "\n".join(lines)
 
 
@@ -130,7 +130,7 @@ def sampled_table() -> str:
 def page(text: str) -> str:
     for name, table in (
         ("pagerank", pagerank_table()),
-        ("tail", tail_table()),
+        ("top_k", top_k_table()),
         ("sampled", sampled_table()),
         ("processes", processes_table()),
         ("scale", scale_table()),

@@ -20,7 +20,7 @@ from graphkin.tasks import task_for
 from graphkin.training import prepare
 
 TOP: dict[str, Any] = {"top_k": 6, "steps": None}
-SAMPLED: dict[str, Any] = {**TOP, "anchors": 41, "candidates": 50, "tail": 4}
+SAMPLED: dict[str, Any] = {**TOP, "anchors": 41, "candidates": 50}
 STEPS: dict[str, tuple[str, dict[str, Any]]] = {
     "all pairs": ("grace", {}),
     "weights": ("grace+", {}),

@@ -78,19 +78,19 @@ def test_the_least_change_that_fits_is_taken(monkeypatch: pytest.MonkeyPatch) ->
     sampled = chosen("270MiB")
     assert sampled.kept == "similarity" and sampled.method == of("grace+", anchors=512, candidates=2048)
     assert chosen("210MiB").kept == "nothing"
-    assert chosen("210MiB").method == sampled.method.configure(top_k=32, steps=None, tail=32)
+    assert chosen("210MiB").method == sampled.method.configure(top_k=32, steps=None)
     monkeypatch.setattr(plans, "MOST_AT_ONCE", {"cpu": 3000})
     assert chosen("400MiB") == replace(sampled, memory=400 * 2**20)
     assert "512 anchors and 2,048 candidates a step" in str(sampled) and "of 0.3 GiB" in str(sampled)
     plain = chosen("1GiB", of("grace"))
     assert plain.method.optimiser.candidates == 2048, "all pairs of many nodes take too long for GRACE, too"
     sets = of("grace+", anchors=50, positives_sampled=100, negatives_sampled=100)
-    assert chosen("280MiB", sets).method == sets.configure(top_k=32, steps=None, tail=32), "one's own samples stay"
+    assert chosen("280MiB", sets).method == sets.configure(top_k=32, steps=None), "one's own samples stay"
     own = of("grace+", candidates=100, neighbours=3, top_k=5)
     assert chosen(None, own).method == own
     some = of("grace+", candidates=100)
     assert chosen("1GiB", some).kept == "similarity" and chosen("1GiB", some).method == some
-    assert chosen("220MiB", some).method == some.configure(top_k=32, steps=None, tail=32)
+    assert chosen("220MiB", some).method == some.configure(top_k=32, steps=None)
     with pytest.raises(
         SettingError, match=r"memory must be at least about 0\.\d GiB for grace\+ on synthetic-4000 .*found 0\.0 GiB"
     ):

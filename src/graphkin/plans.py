@@ -33,7 +33,7 @@ MOST_AT_ONCE = {"cpu": 30_000, "cuda": 200_000}
 """nodes of which all pairs are compared, in blocks, where nothing forbids it"""
 EXACT_TEMPERATURES = {"cpu": 10_000, "cuda": 100_000}
 """nodes up to which temperatures by effective counts are found from all pairs, even if steps are sampled and store none"""
-TOP_K, TAIL, ANCHORS, CANDIDATES, NEIGHBOURS = 32, 32, 512, 2048, 10
+TOP_K, ANCHORS, CANDIDATES, NEIGHBOURS = 32, 512, 2048, 10
 UNITS = {
     "": 1,
     "B": 1,
@@ -117,9 +117,8 @@ def _ways(graph: Graph, method: Method, device: torch.device) -> Iterator[tuple[
         return
     largest: dict[str, Any] = {}
     if isinstance(method.similarity, Similarity) and method.similarity.top_k is None and method.similarity.beta < 1:
-        largest = {"top_k": TOP_K, "steps": None} | ({"tail": TAIL} if method.similarity.structure == "ppr" else {})
+        largest = {"top_k": TOP_K, "steps": None}
     of_largest = f", {TOP_K} largest PageRanks of a node" if largest else ""
-    of_largest += f" and {TAIL} smooth vectors for the rest" if "tail" in largest else ""
     own_sets = settings.positives_sampled is not None or settings.negatives_sampled is not None
     drawn = {} if settings.samples(nodes) else {"anchors": settings.anchors or ANCHORS, "candidates": CANDIDATES}
     count, candidates = settings.anchors or ANCHORS, settings.candidates or CANDIDATES
@@ -172,7 +171,7 @@ def _kept_similarity(graph: Graph, method: Method, kept: Kept, fused: bool) -> i
         weights = isinstance(method.positives, Attract) + isinstance(method.negatives, Repel)
         return 4 * nodes**2 * (1 + (weights if kept == "weights" and not fused else 0))
     if isinstance(similarity, Similarity) and similarity.top_k is not None:
-        return 12 * int(1.25 * nodes * min(similarity.top_k, nodes)) + 4 * nodes * similarity.tail
+        return 12 * int(1.25 * nodes * min(similarity.top_k, nodes))
     return 0
 
 
@@ -185,8 +184,7 @@ def _preparing(graph: Graph, method: Method, kept: Kept, device: torch.device) -
     blocks = 8 * 4 * rows * nodes if all_pairs else 0
     if isinstance(similarity, Similarity) and similarity.top_k is not None:
         of_rows = 8 * edges + 16 * nodes * min(similarity.top_k, nodes) + 40 * nodes
-        of_vectors = 20 * edges + 4 * nodes * (2 * similarity.tail + 1) if similarity.tail else 0
-        return max(of_rows, of_vectors, blocks)
+        return max(of_rows, blocks)
     return blocks
 
 

@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from graphkin.similarity import Blend, NodeSimilarity, Stored
-from graphkin.smooth import WithTail
 from graphkin.sparse import SparseMatrix
 from graphkin.weights import Candidates, LinearWeights, NodeWeights, PairWeights
 
@@ -88,7 +87,6 @@ def _near_entries(similar: SparseMatrix, anchors: Tensor, largest: int) -> tuple
 def similar_nodes(similarity: NodeSimilarity) -> SparseMatrix | None:
     """Similar nodes of every node: all that a sparse structure has, or the most similar of a stored matrix; else None."""
     structure = similarity.structure if isinstance(similarity, Blend) else similarity
-    structure = structure.largest if isinstance(structure, WithTail) else structure
     if not isinstance(structure, Stored):
         return None
     sparse = structure if isinstance(structure.matrix, SparseMatrix) else structure.top(MOST_SIMILAR)

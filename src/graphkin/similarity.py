@@ -330,8 +330,8 @@ class Similarity:
     ``alpha`` the restart probability, ``steps`` the number of PageRank steps (None: exact), ``self_loops`` whether each node
     is linked with itself before normalising. ``top_k`` keeps the k largest PageRanks of every node (None: all), so that a graph
     whose N×N similarity does not fit into memory has one that is computed on the fly; each is then too small by at most
-    ``pagerank_error`` times the root of both nodes' degrees (:mod:`graphkin.pagerank`). With ``tail``, so many smooth vectors
-    stand for the rest (:mod:`graphkin.smooth`); without, the rest is zero.
+    ``pagerank_error`` times the root of both nodes' degrees (:mod:`graphkin.pagerank`), and the rest is
+    zero.
     """
 
     beta: float = 0.7
@@ -341,7 +341,6 @@ class Similarity:
     self_loops: bool = True
     top_k: int | None = None
     pagerank_error: float = field(default=1e-4, metadata=LATER)
-    tail: int = field(default=0, metadata=LATER)
 
     def __post_init__(self) -> None:
         check_range("beta", self.beta, at_least=0, at_most=1)
@@ -352,12 +351,6 @@ class Similarity:
         if self.top_k is not None:
             check_whole("top_k", self.top_k, at_least=1)
         check_range("pagerank_error", self.pagerank_error, above=0)
-        check_whole("tail", self.tail, at_least=0, at_most=4096)
-        if self.tail and (self.top_k is None or self.structure != "ppr"):
-            raise SettingError(
-                "tail stands for the PageRanks that top_k leaves out: it needs top_k and structure ppr, "
-                f"found tail={self.tail}, top_k={self.top_k} and {self.structure}."
-            )
         if not isinstance(self.self_loops, bool):
             raise SettingError(f"self_loops must be true or false, found {self.self_loops!r}.")
 
@@ -423,19 +416,11 @@ class Similarity:
         rowptr, columns, values = (torch.from_numpy(part).to(graph.edge_index.device) for part in symmetric_csr(rows))
         csr = SparseMatrix.from_parts(rowptr, columns, values.to(dtype), (graph.num_nodes, graph.num_nodes)).csr
         matrix = SparseMatrix(csr, transposed=csr)
-        if self.structure == "ppr-cosine" or (self.beta == 0 and not self.tail):
+        if self.structure == "ppr-cosine" or self.beta == 0:
             return Stored(matrix, symmetric=True)
         enough = min(math.ceil(math.log(1e-6) / math.log1p(-self.alpha)), MOST_STEPS)
         whole = replace(self, steps=min(self.steps or enough, enough))._pagerank(graph, dtype)
-        sums = whole.apply(torch.ones(graph.num_nodes, 1, dtype=dtype, device=whole.device))[:, 0]
-        largest = Stored(matrix, symmetric=True, total=float(sums.double().sum()))
-        if not self.tail:
-            return largest
-        from graphkin.smooth import WithTail, smooth_vectors
-
-        of_rest = (whole.adjacency, self.tail, self.alpha, self.steps, self.top_k)
-        vectors, component = peers().from_first(lambda: smooth_vectors(*of_rest))
-        return WithTail(largest, vectors.to(sums), component.to(sums.device), sums)
+        return Stored(matrix, symmetric=True, total=whole.total())
 
 
 class SameClass(NodeSimilarity):
