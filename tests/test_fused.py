@@ -12,7 +12,7 @@ from torch import Tensor
 
 from graphkin import Graph, fit, fit_repeats
 from graphkin.errors import SettingError
-from graphkin.kernels import choose, fused, two_view_loss
+from graphkin.kernels import choose, fused, pooled, two_view_loss
 from graphkin.similarity import Blend, FeatureCosine, NodeSimilarity, Stored
 from graphkin.sparse import SparseMatrix
 from graphkin.weights import AllAlike, Attraction, Candidates, NodeWeights, OwnOnly, PositiveWeights, Repulsion
@@ -94,6 +94,18 @@ def test_poolings_and_sampled_anchors(kind: str, pooling: str) -> None:
         reference = errors(131, 20, kind, "reference", **options)
         for fast, slow in zip(errors(131, 20, kind, "fused", **options), reference, strict=True):
             assert fast <= 2 * slow + 1e-6
+
+
+@pytest.mark.parametrize("block", [7, 8192])
+def test_stored_weights_have_the_same_mean_positives(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pooled, "BLOCK", 50)
+    monkeypatch.setattr(pooled, "STORED_BLOCK", block)
+    weights = weights_of(Stored(symmetric(131).to(DEVICE)), "plus")
+    views = torch.stack(embeddings(131, 20)).to(DEVICE)
+    for anchors in (None, torch.arange(0, 131, 3, device=DEVICE)):
+        one, other = (pooled.mean_positives(views, each, 0.4, anchors) for each in (weights, weights.stored()))
+        for found, expected in zip(one, other, strict=True):
+            torch.testing.assert_close(found, expected)
 
 
 @pytest.mark.parametrize("kind", ["base", "plus", "one temperature"])

@@ -107,8 +107,8 @@ class SomeNodes(NodeWeights):
     def block(self, rows: Tensor | None = None, candidates: Candidates | None = None) -> PairWeights:
         return super().block(*self._in_graph(rows, candidates))
 
-    def linear(self, rows: Tensor, candidates: Candidates | None = None) -> LinearWeights:
-        return super().linear(*self._in_graph(rows, candidates))
+    def linear(self, rows: Tensor, candidates: Candidates | None = None, *, repel: bool = True) -> LinearWeights:
+        return super().linear(*self._in_graph(rows, candidates), repel=repel)
 
     def _in_graph(self, rows: Tensor | None, candidates: Candidates | None) -> tuple[Tensor, Candidates]:
         assert self.nodes is not None

@@ -17,6 +17,7 @@ from graphkin.checkpoints import Checkpoint
 from graphkin.errors import GraphError, SettingError, check_whole
 from graphkin.fitted import Fitted
 from graphkin.graphs import Graph, as_graph
+from graphkin.kernels import why_no_fused_kernels
 from graphkin.loop import train
 from graphkin.methods import Method, to_json
 from graphkin.parallel import peers
@@ -25,14 +26,16 @@ from graphkin.presets import method_named, presets
 from graphkin.progress import Style
 from graphkin.similarity import NodeSimilarity, as_similarity
 from graphkin.tasks import task_for, weights_for
-from graphkin.weights import NodeWeights
+from graphkin.weights import NodeWeights, StoredWeights
 
 PAGERANKS = ".pagerank"
 """behind a checkpoint's name, the folder for PageRanks"""
 SMALL_STEP = 8192
 """Up to this many nodes in a step one repeat does not fill a GPU."""
-TOGETHER = 8
-"""repeats with small steps that a GPU trains at a time"""
+TOGETHER, A_PAIR = 8, 2
+"""repeats that a GPU trains at a time: with small steps, and with larger ones in the fused kernels alone"""
+PAIRED_UP_TO = 32_768
+"""nodes in a step up to which a second repeat fills what the first leaves"""
 
 
 def fit(
@@ -143,7 +146,11 @@ class Prepared:
 
     def groups(self, seeds: Sequence[int]) -> Iterator[Sequence[int]]:
         """Seeds that are trained together."""
-        together = TOGETHER if self.device.type == "cuda" and small_steps(self.graph, self.method) else 1
+        together = 1
+        if self.device.type == "cuda":
+            light = why_no_fused_kernels(self.device) is None and not isinstance(self.weights, StoredWeights)
+            pairs = light and self.graph.num_nodes <= PAIRED_UP_TO
+            together = TOGETHER if small_steps(self.graph, self.method) else A_PAIR if pairs else 1
         return (seeds[first : first + together] for first in range(0, len(seeds), together))
 
     def train(

@@ -318,7 +318,8 @@ class NodeWeights:
         attract, own = self.positive.log(rows, candidates, shared)
         return PairWeights(attract, self.negative.log(rows, candidates, shared), own)
 
-    def linear(self, rows: Tensor, candidates: Candidates | None = None) -> LinearWeights:
+    def linear(self, rows: Tensor, candidates: Candidates | None = None, *, repel: bool = True) -> LinearWeights:
+        """The weights of ``rows``, without w⁻ if that is not wanted."""
         candidates = Candidates(self.all_nodes()) if candidates is None else candidates
         shared = self._shared_similarity(rows, candidates)
         attract, own = self.positive.log(rows, candidates, shared)
@@ -327,8 +328,8 @@ class NodeWeights:
         if not isinstance(self.positive, OwnOnly):
             shares = torch.where(total[:, None] > NONE, attract - total[:, None], NONE).exp()
         uniform = isinstance(self.negative, AllAlike) and candidates.negative is None and candidates.log_factors is None
-        repel = None if uniform else self.negative.log(rows, candidates, shared).exp()
-        return LinearWeights(shares, total.exp(), own.exp(), repel)
+        repulsion = None if uniform or not repel else self.negative.log(rows, candidates, shared).exp()
+        return LinearWeights(shares, total.exp(), own.exp(), repulsion)
 
     def _shared_similarity(self, rows: Tensor, candidates: Candidates) -> Tensor | None:
         """The similarity of these pairs where both kinds of weights are made of it."""
@@ -401,10 +402,11 @@ class NodeWeights:
 class StoredWeights(NodeWeights):
     matrices: LinearWeights | None = None
 
-    def linear(self, rows: Tensor, candidates: Candidates | None = None) -> LinearWeights:
+    def linear(self, rows: Tensor, candidates: Candidates | None = None, *, repel: bool = True) -> LinearWeights:
         if candidates is not None or self.matrices is None:
-            return super().linear(rows, candidates)
-        return LinearWeights(*(None if whole is None else whole[rows] for whole in self.matrices))  # type: ignore[arg-type]
+            return super().linear(rows, candidates, repel=repel)
+        wanted = self.matrices if repel else self.matrices._replace(repel=None)
+        return LinearWeights(*(None if whole is None else whole[rows] for whole in wanted))  # type: ignore[arg-type]
 
 
 def _at(tau: float | Tensor, rows: Tensor, like: Tensor) -> Tensor:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from graphkin.weights import NONE, NodeWeights
+from graphkin.weights import NONE, LinearWeights, NodeWeights, StoredWeights
 
-BLOCK = 2048
+BLOCK, STORED_BLOCK = 2048, 8192
+"""anchors at a time"""
 
 
 class Positives(NamedTuple):
@@ -23,8 +25,7 @@ def mean_positives(views: Tensor, weights: NodeWeights, tau: float, anchors: Ten
     """log(e^a + e^b) of every anchor: a and b are the weighted means of its positives' scores in the other view and its own."""
     gradient = torch.zeros_like(views)
     numerators = []
-    for rows in (weights.all_nodes() if anchors is None else anchors).split(BLOCK):
-        linear = weights.linear(rows)
+    for rows, linear in _blocks(weights, anchors):
         own_share = linear.own / (linear.own + linear.mass)
         mine = views[:, rows]
         assert linear.shares is not None
@@ -42,3 +43,13 @@ def mean_positives(views: Tensor, weights: NodeWeights, tau: float, anchors: Ten
         gradient.index_add_(1, rows, of_inter * from_other + of_intra * pooled + own_part)
         gradient += linear.shares.T @ (rest * (of_inter * mine).flip(0) + of_intra * mine)
     return Positives(torch.cat(numerators, dim=1), gradient)
+
+
+def _blocks(weights: NodeWeights, anchors: Tensor | None) -> Iterator[tuple[Tensor, LinearWeights]]:
+    """Anchors and their positive weights; all that are stored at once, since they need no copy."""
+    if anchors is None and isinstance(weights, StoredWeights) and weights.matrices is not None:
+        yield weights.all_nodes(), weights.matrices
+        return
+    block = STORED_BLOCK if isinstance(weights, StoredWeights) else BLOCK
+    for rows in (weights.all_nodes() if anchors is None else anchors).split(block):
+        yield rows, weights.linear(rows, repel=False)
