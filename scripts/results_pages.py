@@ -28,7 +28,8 @@ What to know before reading:
   compute, with their settings. "Untuned" has 10 effective positives, 90 % effective negatives and one β on all graphs.
 - Every seed is a new initialisation and, where splits are random, a new split. A base and its "+" share both, so gains
   are paired.
-- Beyond 4,096 nodes products in the objective are in bf16 ([precision](performance.md)).
+- Beyond 4,096 nodes products in the objective are in bf16, and in some runs those of the encoder in TF32
+  ([precision](performance.md)).
 - "n = 3 of 20" is a cell with 3 seeds so far; read it as a direction.
 - Wiki-CS is defined (`graphkin reproduce gca --datasets wikics`) and was not run: its file was not at hand.
 """

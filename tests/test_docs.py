@@ -25,6 +25,7 @@ from graphkin.commands import experiments, graphs
 from graphkin.datasets import DATASETS
 from graphkin.experiments import parse
 from graphkin.experiments.reproduce import reproduce
+from graphkin.experiments.store import Store
 from graphkin.experiments.tables import summarise
 from graphkin.graphs import Graph
 from graphkin.presets import method_named
@@ -173,6 +174,17 @@ def test_the_performance_page_is_the_result_files() -> None:
         error = statistics.stdev(differences) / len(differences) ** 0.5
         shown = f"{graph.capitalize()} {statistics.mean(differences):.2f} ± {error:.2f}".replace("-", "−")
         assert shown in page, shown
+
+
+def test_the_cost_of_tf32_is_the_result_files() -> None:
+    stores = [Store(ROOT / "docs" / "results" / name, read_only=True) for name in ("encoder-tf32.json", "reproduction.json")]
+    rounded, exact = (
+        {(run.task, run.seed): run.test["10 %"] for run in store.outcomes() if "10 %" in run.test} for store in stores
+    )
+    differences = [rounded[run] - exact[run] for run in rounded]
+    shown = f"{statistics.mean(differences):+.2f} ± {statistics.stdev(differences) / len(differences) ** 0.5:.2f}"
+    page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
+    assert f"{len(differences)} paired seeds: {shown}" in page, shown
 
 
 def test_the_readmes_speeds_are_the_performance_pages() -> None:

@@ -123,6 +123,7 @@ def _ways(graph: Graph, method: Method, device: torch.device) -> Iterator[tuple[
     drawn = {} if settings.samples(nodes) else {"anchors": settings.anchors or ANCHORS, "candidates": CANDIDATES}
     count, candidates = settings.anchors or ANCHORS, settings.candidates or CANDIDATES
     sampled = f"sampled, {count:,} anchors and {candidates:,} candidates a step"
+    of_neighbours = f", {settings.neighbours or NEIGHBOURS} neighbours of a node"
 
     at_once = not settings.samples(nodes)
     in_blocks = at_once and (own_sets or nodes <= MOST_AT_ONCE[device.type])
@@ -133,7 +134,7 @@ def _ways(graph: Graph, method: Method, device: torch.device) -> Iterator[tuple[
     if in_blocks and largest:
         yield "similarity", {}, "all nodes at once, in blocks, similarity stored"
     if largest and not own_sets:
-        yield "similarity", drawn, f"{sampled}, similarity stored"
+        yield "similarity", drawn, f"{sampled}, similarity stored{of_neighbours if settings.neighbours else ''}"
     if in_blocks:
         yield "nothing", largest, f"all nodes at once, in blocks{of_largest}"
     if own_sets:
@@ -141,8 +142,7 @@ def _ways(graph: Graph, method: Method, device: torch.device) -> Iterator[tuple[
     drawn, sampled = {**drawn, **largest}, f"{sampled}{of_largest}"
     if settings.neighbours is None:
         yield "nothing", drawn, sampled
-    neighbours = settings.neighbours or NEIGHBOURS
-    yield "nothing", {**drawn, "neighbours": neighbours}, f"{sampled}, {neighbours} neighbours of a node"
+    yield "nothing", {**drawn, "neighbours": settings.neighbours or NEIGHBOURS}, f"{sampled}{of_neighbours}"
 
 
 def _estimate(graph: Graph, method: Method, kept: Kept, device: torch.device) -> int:

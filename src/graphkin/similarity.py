@@ -330,8 +330,8 @@ class Similarity:
     ``alpha`` the restart probability, ``steps`` the number of PageRank steps (None: exact), ``self_loops`` whether each node
     is linked with itself before normalising. ``top_k`` keeps the k largest PageRanks of every node (None: all), so that a graph
     whose N×N similarity does not fit into memory has one that is computed on the fly; each is then too small by at most
-    ``pagerank_error`` times the root of both nodes' degrees (:mod:`graphkin.pagerank`), and the rest is
-    zero.
+    ``pagerank_error`` times the root of both nodes' degrees (:mod:`graphkin.pagerank`), and the rest
+    is zero.
     """
 
     beta: float = 0.7
