@@ -183,7 +183,7 @@ def test_the_total_of_clipped_cosines_is_estimated_on_large_graphs(monkeypatch: 
     draw = torch.Generator().manual_seed(0)
     features = FeatureCosine(torch.randn(3000, 6, generator=draw) + 0.3)
     wanted = features.total()
-    monkeypatch.setattr("graphkin.similarity.SUMMED_BELOW", 2000)
+    monkeypatch.setattr("graphkin.similarity.features.SUMMED_BELOW", 2000)
     assert features.total() == pytest.approx(wanted, rel=0.03) and features.total() != wanted
     assert isinstance(Blend(Stored(torch.eye(3000)), features, 0.5).gamma, float)
 

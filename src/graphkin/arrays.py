@@ -229,3 +229,8 @@ def structural_features(edge_index: Tensor, nodes: int, kind: str, size: int = 3
     leading = np.abs(vectors).argmax(axis=0)
     signed = vectors * np.sign(vectors[leading, np.arange(count)])
     return checked_features(signed[:, ::-1] * np.sqrt(nodes))
+
+
+def inverse(values: Tensor) -> Tensor:
+    """1/x, and 0 where x is 0."""
+    return torch.where(values > 0, 1 / values, torch.zeros_like(values))

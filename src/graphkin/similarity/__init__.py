@@ -1,0 +1,30 @@
+"""How alike two nodes are (docs/math.md, section 2).
+
+Structure is personalised PageRank, content is the cosine of features, and the two are blended. A similarity answers for any
+block of node pairs and is never required to be a stored N×N matrix: everything above this package asks for blocks.
+All similarities are clipped at zero, because a negative one has no place in either transformation.
+"""
+
+from graphkin.similarity.blocks import BLOCK, BLOCK_PAIRS, NodeSimilarity, Stored, aligned_empty
+from graphkin.similarity.features import Blend, FeatureCosine
+from graphkin.similarity.given import Computed, Labels, as_similarity
+from graphkin.similarity.settings import LATER, Similarity
+from graphkin.similarity.structure import PageRank, PageRankCosine, normalised_adjacency
+
+__all__ = [
+    "BLOCK",
+    "BLOCK_PAIRS",
+    "LATER",
+    "Blend",
+    "Computed",
+    "FeatureCosine",
+    "Labels",
+    "NodeSimilarity",
+    "PageRank",
+    "PageRankCosine",
+    "Similarity",
+    "Stored",
+    "aligned_empty",
+    "as_similarity",
+    "normalised_adjacency",
+]

@@ -1,0 +1,150 @@
+"""What a similarity is: blocks of node pairs, computed when they are asked for or read from a matrix."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor
+
+from graphkin.errors import SettingError
+from graphkin.parallel import peers
+from graphkin.sparse import SparseMatrix
+
+BLOCK, BLOCK_PAIRS = 1024, 2**26
+"""nodes and pairs of nodes that are compared at a time, whichever is less"""
+
+
+class NodeSimilarity(ABC):
+    """sim(i, j) ≥ 0 for all pairs of ``num_nodes`` nodes."""
+
+    num_nodes: int
+    device: torch.device
+    symmetric: bool = True
+    """sim(i, j) = sim(j, i), up to rounding"""
+
+    @abstractmethod
+    def block(self, rows: Tensor, columns: Tensor | None = None) -> Tensor:
+        """sim(i, j) for i in ``rows`` and j in ``columns`` (all nodes if None): [rows, columns]."""
+
+    def strip(self, first: int, last: int, out: Tensor, columns: Tensor | None = None, factor: float = 1.0) -> None:
+        """Write ``factor`` times the block of the nodes from ``first`` up to ``last`` to ``out``."""
+        torch.mul(self.block(torch.arange(first, last, device=self.device), columns), factor, out=out)
+
+    def own(self, rows: Tensor) -> Tensor:
+        """sim(i, i) for i in ``rows``."""
+        return torch.cat([self.block(part, part).diagonal() for part in rows.split(BLOCK)])
+
+    def total(self) -> float:
+        """Σ sim over all pairs, in float64."""
+        return sum(float(self.block(rows).double().sum()) for rows in self.row_blocks())
+
+    def row_blocks(self) -> Iterator[Tensor]:
+        yield from self._in_blocks(torch.arange(self.num_nodes, device=self.device))
+
+    def shared_row_blocks(self) -> Iterator[Tensor]:
+        """Those of the rows that are this process's share."""
+        yield from self._in_blocks(peers().share(torch.arange(self.num_nodes, device=self.device)))
+
+    def _in_blocks(self, rows: Tensor) -> Iterator[Tensor]:
+        yield from rows.split(max(min(BLOCK, BLOCK_PAIRS // self.num_nodes), 16)) if len(rows) else ()
+
+    def top(self, count: int) -> Stored:
+        """The ``count`` largest of every row, its own included, and of every column: a sparse, symmetric similarity.
+
+        Every row is computed once; no N×N matrix is kept.
+        """
+        keys, values = [], []
+        for rows in self.row_blocks():
+            largest, columns = self.block(rows).topk(min(count, self.num_nodes), dim=1)
+            similar = largest > 0
+            row = rows[:, None].expand_as(columns)[similar]
+            keys += [row * self.num_nodes + columns[similar], columns[similar] * self.num_nodes + row]
+            values += [largest[similar]] * 2
+        key, order = torch.cat(keys).sort(stable=True)
+        first = torch.ones_like(key, dtype=torch.bool)
+        first[1:] = key[1:] != key[:-1]
+        key, value = key[first], torch.cat(values)[order][first]
+        rowptr = torch.searchsorted(key // self.num_nodes, torch.arange(self.num_nodes + 1, device=self.device))
+        matrix = SparseMatrix.from_parts(rowptr, key % self.num_nodes, value, (self.num_nodes, self.num_nodes))
+        return Stored(matrix, symmetric=True)
+
+    def stored(self, dtype: torch.dtype | None = None) -> Stored:
+        """The same similarity as one N×N matrix, for graphs where that fits; ``torch.bfloat16`` halves the matrix."""
+        rows = next(self.row_blocks())
+        like = self.block(rows[:1])
+        matrix = aligned_empty(self.num_nodes, self.num_nodes, dtype or like.dtype, self.device)
+        for rows in self.shared_row_blocks():
+            matrix[rows] = self.block(rows).to(matrix.dtype)
+        return Stored(peers().complete(matrix), self.symmetric)
+
+
+class Stored(NodeSimilarity):
+    """A similarity that is kept as a matrix: a user's own, or one computed before."""
+
+    def __init__(self, matrix: Tensor | SparseMatrix, symmetric: bool | None = None, total: float | None = None) -> None:
+        """``total`` is the sum that counts where the matrix holds a part of it."""
+        if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
+            raise SettingError(f"a similarity matrix must be square, found shape {tuple(matrix.shape)}.")
+        values = matrix.values if isinstance(matrix, SparseMatrix) else matrix
+        smallest, largest = (float(end) for end in values.aminmax()) if values.numel() else (0.0, 0.0)
+        if not (math.isfinite(smallest) and math.isfinite(largest)):
+            raise SettingError("a similarity matrix must be finite, found NaN or infinite entries.")
+        if smallest < 0:
+            matrix = matrix.with_values(values.clamp(min=0)) if isinstance(matrix, SparseMatrix) else matrix.clamp(min=0)
+        self.matrix = matrix
+        self.num_nodes, self.device = matrix.shape[0], matrix.device
+        self.symmetric = _is_symmetric(matrix) if symmetric is None else symmetric
+        self._total = total
+
+    def block(self, rows: Tensor, columns: Tensor | None = None) -> Tensor:
+        if isinstance(self.matrix, SparseMatrix):
+            return self.matrix.rows(rows) if columns is None else self.matrix.block(rows, columns)
+        block = self.matrix[rows] if columns is None else self.matrix[rows][:, columns]
+        return block.float() if block.element_size() < 4 else block
+
+    def strip(self, first: int, last: int, out: Tensor, columns: Tensor | None = None, factor: float = 1.0) -> None:
+        if columns is None and isinstance(self.matrix, SparseMatrix):
+            self.matrix.add_rows(out.zero_(), first, last, factor)
+        else:
+            super().strip(first, last, out, columns, factor)
+
+    def total(self) -> float:
+        if self._total is not None:
+            return self._total
+        return float(self.matrix.values.double().sum()) if isinstance(self.matrix, SparseMatrix) else super().total()
+
+    def stored(self, dtype: torch.dtype | None = None) -> Stored:
+        dense = self.matrix.to_dense() if isinstance(self.matrix, SparseMatrix) else self.matrix
+        dtype = dtype or dense.dtype
+        if dense is self.matrix and dtype == dense.dtype and is_aligned(dense):
+            return self
+        matrix = aligned_empty(self.num_nodes, self.num_nodes, dtype, self.device)
+        return Stored(matrix.copy_(dense), self.symmetric)
+
+
+def aligned_empty(rows: int, columns: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """An empty matrix whose rows begin at multiples of 16 bytes, as a GPU's copy engine asks for."""
+    return torch.empty(rows, -(-columns // 16) * 16, dtype=dtype, device=device)[:, :columns]
+
+
+def is_aligned(matrix: Tensor) -> bool:
+    step, inner = matrix.stride()
+    return inner == 1 and step * matrix.element_size() % 16 == 0 and matrix.data_ptr() % 16 == 0
+
+
+def _is_symmetric(matrix: Tensor | SparseMatrix) -> bool:
+    """Up to the rounding of float32."""
+    if isinstance(matrix, SparseMatrix):
+        one, other = matrix.csr, matrix.T.csr
+        same_places = torch.equal(one.crow_indices(), other.crow_indices()) and torch.equal(
+            one.col_indices(), other.col_indices()
+        )
+        return same_places and torch.allclose(one.values(), other.values(), rtol=1e-5, atol=0)
+    noise = 1e-7 * float(matrix.amax())
+    return all(
+        torch.allclose(matrix[rows], matrix[:, rows].T, rtol=1e-5, atol=noise)
+        for rows in (slice(first, first + BLOCK) for first in range(0, len(matrix), BLOCK))
+    )

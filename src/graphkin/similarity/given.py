@@ -1,0 +1,87 @@
+"""Similarities that are not computed from the graph: a user's own, and what labels say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+import torch
+from torch import Tensor
+from torch_geometric.data import Data
+
+from graphkin.errors import GraphError, SettingError
+from graphkin.graphs import Graph, as_graph
+from graphkin.similarity.blocks import NodeSimilarity, Stored
+from graphkin.sparse import SparseMatrix
+
+
+def as_similarity(similarity: Any, num_nodes: int | None = None, device: torch.device | str = "cpu") -> NodeSimilarity:
+    """A user's similarity, whatever its form: ours, a dense or sparse N×N matrix, or a function of row blocks.
+
+    A tensor stays where it is; what is no tensor goes to ``device``.
+    """
+    if isinstance(similarity, NodeSimilarity):
+        return similarity
+    if scipy.sparse.issparse(similarity):
+        return Stored(SparseMatrix.from_scipy(similarity).to(device))
+    if isinstance(similarity, np.ndarray):
+        return Stored(torch.from_numpy(similarity).to(device, torch.get_default_dtype()))
+    if isinstance(similarity, Tensor):
+        if similarity.layout == torch.strided:
+            return Stored(similarity.detach())
+        return Stored(SparseMatrix(similarity.detach().to_sparse_coo().coalesce().to_sparse_csr()))
+    if callable(similarity):
+        if num_nodes is None:
+            raise SettingError("a similarity given as a function also needs num_nodes.")
+        return Computed(similarity, num_nodes, device)
+    raise SettingError(
+        "similarity must be a graphkin similarity, an N×N matrix or a function of node indices, "
+        f"found {type(similarity).__name__}."
+    )
+
+
+class Computed(NodeSimilarity):
+    """A user's function from node indices [B], on the CPU, to their similarity with every node [B, N]."""
+
+    def __init__(self, rows_of: Callable[[Tensor], Tensor], num_nodes: int, device: torch.device | str = "cpu") -> None:
+        self.rows_of, self.num_nodes, self.device = rows_of, num_nodes, torch.device(device)
+        self.symmetric = False
+
+    def block(self, rows: Tensor, columns: Tensor | None = None) -> Tensor:
+        block = torch.as_tensor(self.rows_of(rows.cpu())).to(self.device)
+        if block.shape != (rows.numel(), self.num_nodes):
+            raise SettingError(
+                f"the similarity function must return [{rows.numel()}, {self.num_nodes}] for {rows.numel()} nodes, "
+                f"found {tuple(block.shape)}."
+            )
+        if not torch.isfinite(block).all():
+            raise SettingError("the similarity function must return finite numbers, found NaN or infinite ones.")
+        return block.clamp(min=0) if columns is None else block[:, columns].clamp(min=0)
+
+
+class SameClass(NodeSimilarity):
+    """1 for nodes of one class, 0 for others; a node without a class is similar to itself alone."""
+
+    def __init__(self, labels: Tensor) -> None:
+        self.num_nodes, self.device = labels.numel(), labels.device
+        nodes = torch.arange(self.num_nodes, device=labels.device)
+        self.classes = torch.where(labels >= 0, labels, -1 - nodes)
+
+    def block(self, rows: Tensor, columns: Tensor | None = None) -> Tensor:
+        others = self.classes if columns is None else self.classes[columns]
+        return (self.classes[rows, None] == others).float()
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The similarity that nobody has: whether two nodes are of one class. For studies of what weights could do at best."""
+
+    def on(self, data: Graph | Data, keep: Path | None = None) -> NodeSimilarity:
+        graph = as_graph(data)
+        if graph.y is None:
+            raise GraphError("the ideal objective is made of labels, and the graph has none (y is missing).")
+        return SameClass(graph.y)

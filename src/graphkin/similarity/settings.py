@@ -1,0 +1,125 @@
+"""The settings of a similarity, and the similarity of a graph that they describe."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import torch
+from torch_geometric.data import Data
+
+from graphkin.errors import GraphError, SettingError, check_choice, check_range, check_whole
+from graphkin.graphs import Graph, as_graph
+from graphkin.parallel import peers
+from graphkin.similarity.blocks import NodeSimilarity, Stored
+from graphkin.similarity.features import Blend, FeatureCosine
+from graphkin.similarity.structure import PageRank, PageRankCosine
+from graphkin.sparse import SparseMatrix
+
+LATER = {"later": True}
+"""metadata of a setting that is younger than stored runs: it is told only where it is not the default"""
+STRUCTURES = ("ppr", "ppr-cosine")
+MOST_STEPS = 500
+"""of PageRank, for sums of the exact one"""
+
+
+@dataclass(frozen=True)
+class Similarity:
+    """The settings of a similarity; :meth:`on` computes it for a graph.
+
+    ``beta`` is the share of features (0: structure alone, 1: features alone). ``structure`` is "ppr" or "ppr-cosine",
+    ``alpha`` the restart probability, ``steps`` the number of PageRank steps (None: exact), ``self_loops`` whether each node
+    is linked with itself before normalising. ``top_k`` keeps the k largest PageRanks of every node (None: all), so that a graph
+    whose N×N similarity does not fit into memory has one that is computed on the fly; each is then too small by at most
+    ``pagerank_error`` times the root of both nodes' degrees (:mod:`graphkin.pagerank`), and the rest
+    is zero.
+    """
+
+    beta: float = 0.7
+    structure: str = "ppr"
+    alpha: float = 0.1
+    steps: int | None = 20
+    self_loops: bool = True
+    top_k: int | None = None
+    pagerank_error: float = field(default=1e-4, metadata=LATER)
+
+    def __post_init__(self) -> None:
+        check_range("beta", self.beta, at_least=0, at_most=1)
+        check_choice("structure", self.structure, STRUCTURES)
+        check_range("alpha", self.alpha, above=0, below=1)
+        if self.steps is not None:
+            check_whole("steps", self.steps, at_least=1)
+        if self.top_k is not None:
+            check_whole("top_k", self.top_k, at_least=1)
+        check_range("pagerank_error", self.pagerank_error, above=0)
+        if not isinstance(self.self_loops, bool):
+            raise SettingError(f"self_loops must be true or false, found {self.self_loops!r}.")
+
+    def on(
+        self,
+        data: Graph | Data,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str | None = None,
+        keep: Path | None = None,
+    ) -> NodeSimilarity:
+        """The similarity of a graph's nodes, on the graph's device unless another is given.
+
+        In a folder ``keep`` the PageRanks of ``top_k`` that are finished survive the process: the same call goes on from them.
+        """
+        graph = as_graph(data).to(data.edge_index.device if device is None else device)
+        if graph.num_edges == 0 and self.beta < 1:
+            raise GraphError(
+                "the graph has no edges, so it has no structure to compare: only beta=1 (features alone) is possible, "
+                f"found beta={self.beta}."
+            )
+        structure = self._structure(graph, dtype) if self.top_k is None else self._sparse_structure(graph, dtype, keep)
+        return structure if self.beta == 0 else Blend(structure, FeatureCosine(graph.x.to(dtype=dtype)), self.beta)
+
+    def _structure(self, graph: Graph, dtype: torch.dtype) -> NodeSimilarity:
+        pagerank = self._pagerank(graph, dtype)
+        return pagerank if self.structure == "ppr" else PageRankCosine(pagerank)
+
+    def _pagerank(self, graph: Graph, dtype: torch.dtype) -> PageRank:
+        return PageRank(
+            graph.edge_index,
+            graph.num_nodes,
+            alpha=self.alpha,
+            steps=self.steps,
+            self_loops=self.self_loops,
+            dtype=dtype,
+            edge_weight=graph.edge_weight,
+        )
+
+    def _sparse_structure(self, graph: Graph, dtype: torch.dtype, keep: Path | None) -> NodeSimilarity:
+        """``self._structure(graph, dtype).top(self.top_k)``, up to the error, without N×N work.
+
+        The total of PageRanks is that of all of them, so that β weighs them as it does without ``top_k``.
+        """
+        from graphkin.pagerank import cosine_rows, gathered_rows, symmetric_csr, top_pagerank
+
+        assert self.top_k is not None
+        mine = peers().share(torch.arange(graph.num_nodes))
+        found = top_pagerank(
+            graph.edge_index,
+            graph.num_nodes,
+            self.top_k,
+            alpha=self.alpha,
+            steps=self.steps,
+            self_loops=self.self_loops,
+            edge_weight=graph.edge_weight,
+            error=self.pagerank_error,
+            nodes=mine,
+            keep=None if keep is None else keep / peers().label,
+        )
+        rows = gathered_rows(found, graph.num_nodes)
+        if self.structure == "ppr-cosine":
+            rows = gathered_rows(cosine_rows(rows, self.top_k, mine), graph.num_nodes)
+        rowptr, columns, values = (torch.from_numpy(part).to(graph.edge_index.device) for part in symmetric_csr(rows))
+        csr = SparseMatrix.from_parts(rowptr, columns, values.to(dtype), (graph.num_nodes, graph.num_nodes)).csr
+        matrix = SparseMatrix(csr, transposed=csr)
+        if self.structure == "ppr-cosine" or self.beta == 0:
+            return Stored(matrix, symmetric=True)
+        enough = min(math.ceil(math.log(1e-6) / math.log1p(-self.alpha)), MOST_STEPS)
+        whole = replace(self, steps=min(self.steps or enough, enough))._pagerank(graph, dtype)
+        return Stored(matrix, symmetric=True, total=whole.total())
