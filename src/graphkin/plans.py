@@ -29,8 +29,8 @@ from graphkin.sparse import SparseMatrix
 
 STORE_BELOW_SHARE = 0.25
 """Without a limit of the user's, N×N matrices are kept while they fit in this share of the memory of machine or GPU."""
-MOST_AT_ONCE = {"cpu": 30_000, "cuda": 200_000}
-"""nodes of which all pairs are compared, in blocks, where nothing forbids it"""
+MOST_AT_ONCE = {"cpu": 10_000, "cuda": 200_000}
+"""nodes of which all pairs are compared in blocks: a step of more takes too long"""
 EXACT_TEMPERATURES = {"cpu": 10_000, "cuda": 100_000}
 """nodes up to which temperatures by effective counts are found from all pairs, even if steps are sampled and store none"""
 TOP_K, ANCHORS, CANDIDATES, NEIGHBOURS = 32, 512, 2048, 10
@@ -120,8 +120,11 @@ def _ways(graph: Graph, method: Method, device: torch.device) -> Iterator[tuple[
         largest = {"top_k": TOP_K, "steps": None}
     of_largest = f", {TOP_K} largest PageRanks of a node" if largest else ""
     own_sets = settings.positives_sampled is not None or settings.negatives_sampled is not None
-    drawn = {} if settings.samples(nodes) else {"anchors": settings.anchors or ANCHORS, "candidates": CANDIDATES}
     count, candidates = settings.anchors or ANCHORS, settings.candidates or CANDIDATES
+    drawn: dict[str, Any] = {}
+    if not settings.samples(nodes):
+        count = min(count, ANCHORS)
+        drawn = {"anchors": count, "candidates": candidates}
     sampled = f"sampled, {count:,} anchors and {candidates:,} candidates a step"
     of_neighbours = f", {settings.neighbours or NEIGHBOURS} neighbours of a node"
 
