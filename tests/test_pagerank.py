@@ -131,6 +131,22 @@ def test_nodes_without_edges_keep_to_themselves() -> None:
         np.testing.assert_allclose(dense(looped), np.eye(3), atol=1e-6)
 
 
+@pytest.mark.parametrize("steps", [None, 50])
+def test_what_is_too_small_for_a_float_breaks_nothing(steps: int | None) -> None:
+    """Nodes whose share is rounded to zero are visited again and again."""
+    path = torch.arange(200)
+    edges = torch.stack([path[:-1], path[1:]])
+    weight = torch.where(edges[0] % 2 == 0, 1e30, 1e-30).double()
+    graph = Graph.from_arrays(torch.ones(200, 1), edges, edge_weight=weight)
+    options: dict[str, Any] = {"steps": steps, "edge_weight": graph.edge_weight, "error": 1e-40}
+    for alpha in (1e-3, 0.1) if steps is None else (1e-50, 0.1):
+        found = top_pagerank(graph.edge_index, 200, 4, alpha=alpha, **options)
+        assert np.isfinite(found.values).all() and (found.values >= 0).all()
+        present = found.columns[found.columns >= 0]
+        assert ((np.sort(found.columns)[:, 1:] != np.sort(found.columns)[:, :-1]) | (np.sort(found.columns)[:, 1:] < 0)).all()
+        assert present.max() < 200
+
+
 def test_symmetric_takes_the_larger_of_both(small: Graph) -> None:
     rows = top_pagerank(small.edge_index, small.num_nodes, 4, error=1e-2)
     one = dense(rows)
@@ -170,6 +186,7 @@ def test_top_k_of_a_similarity_is_the_definitions_up_to_the_error(small: Graph, 
     ("options", "message"),
     [
         ({"alpha": 1.0}, "alpha must be"),
+        ({"alpha": 1e-50}, "alpha must be a number >= 0.001 and < 1, found 1e-50"),
         ({"error": 0.0}, "pagerank_error must be a number > 0, found 0.0"),
         ({"k": 0}, "k must be a whole number >= 1"),
     ],

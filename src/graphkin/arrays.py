@@ -140,12 +140,13 @@ def _weights(edge_weight: Any, edges: int) -> Tensor:
     weight = edge_weight.detach().cpu() if isinstance(edge_weight, Tensor) else _numeric(np.asarray(edge_weight), "weights")
     if weight.shape != (edges,):
         raise GraphError(f"there must be one weight an edge ({edges}), found shape {tuple(weight.shape)}.")
-    bad = ~(torch.isfinite(weight) & (weight > 0))
+    kept = weight.float()
+    bad = ~(torch.isfinite(kept) & (kept > 0))
     if bad.any():
         raise GraphError(
-            f"edge weights must be finite and > 0, found {int(bad.sum())} others, the first {float(weight[bad][0])}."
+            f"edge weights must be finite and > 0 as float32, found {int(bad.sum())} others, the first {float(weight[bad][0])}."
         )
-    return weight.float()
+    return kept
 
 
 def checked_labels(y: Any, nodes: int) -> Tensor | None:

@@ -25,6 +25,10 @@ from graphkin.errors import OutputError, check_range, check_whole
 from graphkin.files import check_writable, write_whole
 from graphkin.parallel import peers
 
+SMALLEST_ALPHA = 1e-3
+"""of exact PageRanks: pushing takes at most 1/(αθ) edges"""
+SMALLEST = 2e-45
+"""a float32 above zero: what has arrived at a node that was visited is not zero, however little it was"""
 NODES_AT_A_TIME = 2**16
 """that are finished together, and kept together on disk"""
 
@@ -69,7 +73,10 @@ def top_pagerank(
     are all nodes.
     With a folder ``keep``, finished nodes are kept there, and the same call goes on where a killed one stopped.
     """
-    check_range("alpha", alpha, above=0, below=1)
+    if steps is None:
+        check_range("alpha", alpha, at_least=SMALLEST_ALPHA, below=1)
+    else:
+        check_range("alpha", alpha, above=0, below=1)
     check_range("pagerank_error", error, above=0)
     check_whole("k", k, at_least=1)
     k = min(k, num_nodes)
@@ -134,9 +141,7 @@ def _walk(edge_index: Tensor, num_nodes: int, alpha: float, self_loops: bool, ed
     degree += self_loops
     inverse = np.divide(1 - alpha, degree, out=np.zeros_like(degree), where=degree > 0)
     columns = target.numpy().astype(np.int32)
-    passed = inverse.astype(np.float32)[columns]
-    if weight is not None:
-        passed *= weight.astype(np.float32)
+    passed = inverse.astype(np.float32)[columns] if weight is None else (inverse[columns] * weight).astype(np.float32)
     return Walk(rowptr, columns, passed, (inverse * self_loops).astype(np.float32), np.sqrt(degree).astype(np.float32))
 
 
@@ -207,14 +212,14 @@ def _push(walk, starts, alpha, threshold, columns, values, threads):
                 head = head + 1 if head + 1 < num_nodes else 0
                 waiting -= 1
                 amount = amounts[node, 0]
-                amounts[node, 1] += alpha * amount
+                amounts[node, 1] += max(alpha * amount, SMALLEST)
                 amounts[node, 0] = 0
                 for edge in range(walk.rowptr[node] - 1, walk.rowptr[node + 1]):
                     loop = edge < walk.rowptr[node]
                     other = node if loop else walk.columns[edge]
                     before = amounts[other, 0]
                     after = before + amount * (walk.kept[node] if loop else walk.passed[edge])
-                    if before == 0 and amounts[other, 1] == 0:
+                    if before == 0 and amounts[other, 1] == 0 and after > 0 and count < num_nodes:
                         touched[count] = other
                         count += 1
                     amounts[other, 0] = after
@@ -248,7 +253,7 @@ def _step(walk, starts, alpha, threshold, steps, columns, values, threads):
                 reached = 0
                 for node in here[:size]:
                     amount = amounts[node, 1]
-                    amounts[node, 0] += alpha * amount
+                    amounts[node, 0] += max(alpha * amount, SMALLEST)
                     amounts[node, 1] = 0
                     if amount <= threshold:
                         continue
@@ -261,7 +266,7 @@ def _step(walk, starts, alpha, threshold, steps, columns, values, threads):
                         if amounts[other, 2] == 0:
                             there[reached] = other
                             reached += 1
-                            if amounts[other, 0] == 0 and amounts[other, 1] == 0:
+                            if amounts[other, 0] == 0 and amounts[other, 1] == 0 and count < num_nodes:
                                 touched[count] = other
                                 count += 1
                         amounts[other, 2] += passed
