@@ -144,7 +144,7 @@ def _weights(edge_weight: Any, edges: int) -> Tensor:
     bad = ~(torch.isfinite(kept) & (kept > 0))
     if bad.any():
         raise GraphError(
-            f"edge weights must be finite and > 0 as float32, found {int(bad.sum())} others, the first {float(weight[bad][0])}."
+            f"edge weights must be finite and > 0, found {int(bad.sum())} others, the first {float(weight[bad][0])} (float32)."
         )
     return kept
 

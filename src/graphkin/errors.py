@@ -75,7 +75,7 @@ def check_range(
 def check_whole(name: str, value: object, *, at_least: int, at_most: int = 2**40) -> None:
     whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if not whole or not at_least <= int(value) <= at_most:  # type: ignore[call-overload]
-        upper = f" and <= {at_most}" if at_most < 2**40 else ""
+        upper = f" and <= {at_most}" if at_most < 2**40 or (whole and int(value) > at_most) else ""  # type: ignore[call-overload]
         raise SettingError(f"{name} must be a whole number >= {at_least}{upper}, found {_shown(value)}.")
 
 

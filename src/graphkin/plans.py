@@ -72,9 +72,10 @@ def parse_memory(text: str | int | None) -> int | None:
         return None
     text = str(text)
     found = re.fullmatch(r"\s*([0-9]{1,15}(?:\.[0-9]+)?)\s*([a-zA-Z]*)\s*", text)
-    if found is None or found[2].upper() not in UNITS or float(found[1]) <= 0:
-        raise SettingError(f"memory must be a size such as 8GiB or 500MB, found {text!r}.")
-    return int(float(found[1]) * UNITS[found[2].upper()])
+    size = int(float(found[1]) * UNITS.get(found[2].upper(), 0)) if found else 0
+    if size < 1:
+        raise SettingError(f"memory must be a size such as 8GiB or 500MB (units: KiB to TiB, kB to TB), found {text!r}.")
+    return size
 
 
 def plan_for(graph: Graph, method: Method, device: torch.device, memory: int | None = None) -> Plan:
@@ -90,8 +91,8 @@ def plan_for(graph: Graph, method: Method, device: torch.device, memory: int | N
         found.append(plan)
     smallest = min(found, key=lambda plan: plan.estimate)
     raise SettingError(
-        f"memory must be at least about {smallest.estimate / 2**30:.1f} GiB for {method.name} on {graph.name} "
-        f"({smallest.words}), found {limit / 2**30:.1f} GiB."
+        f"memory must be at least about {smallest.estimate / 2**30 + 0.005:.2f} GiB for {method.name} on {graph.name} "
+        f"({smallest.words}), found {limit / 2**30:.2f} GiB."
     )
 
 
@@ -118,15 +119,16 @@ def _ways(graph: Graph, method: Method, device: torch.device) -> Iterator[tuple[
     largest: dict[str, Any] = {}
     if isinstance(method.similarity, Similarity) and method.similarity.top_k is None and method.similarity.beta < 1:
         largest = {"top_k": TOP_K, "steps": None}
-    of_largest = f", {TOP_K} largest PageRanks of a node" if largest else ""
+    top_k = TOP_K if largest else getattr(method.similarity, "top_k", None)
+    of_largest = f", {top_k:,} largest PageRanks of a node" if top_k else ""
     own_sets = settings.positives_sampled is not None or settings.negatives_sampled is not None
-    count, candidates = settings.anchors or ANCHORS, settings.candidates or CANDIDATES
+    count, candidates = min(settings.anchors or ANCHORS, nodes), settings.candidates or CANDIDATES
     drawn: dict[str, Any] = {}
     if not settings.samples(nodes):
         count = min(count, ANCHORS)
         drawn = {"anchors": count, "candidates": candidates}
     sampled = f"sampled, {count:,} anchors and {candidates:,} candidates a step"
-    of_neighbours = f", {settings.neighbours or NEIGHBOURS} neighbours of a node"
+    of_neighbours = f", {settings.neighbours or NEIGHBOURS:,} neighbours of a node"
 
     at_once = not settings.samples(nodes)
     in_blocks = at_once and (own_sets or nodes <= MOST_AT_ONCE[device.type])
@@ -221,7 +223,7 @@ def _training(graph: Graph, method: Method, kept: Kept, fused: bool) -> int:
     below = roots
     for _ in range(encoder.layers - 1):
         below = min(below * (1 + min(settings.neighbours, edges // nodes)), nodes)
-    inputs = below * (4 * 2 * graph.num_features + 40 * settings.neighbours)
+    inputs = below * (4 * 2 * graph.num_features + 40 * min(settings.neighbours, nodes))
     return inputs + 4 * below * 2 * wide + 4 * roots * 14 * encoder.hidden + pairs
 
 
