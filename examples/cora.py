@@ -31,7 +31,7 @@ ROWS = {
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=3, help="how many seeds to run")
-    parser.add_argument("--seconds", type=float, default=170, help="start no seed that is unlikely to end within this time")
+    parser.add_argument("--seconds", type=float, default=200, help="start no seed that is unlikely to end within this time")
     parser.add_argument("--epochs", type=int, help="fewer epochs than the settings say, for a quick look")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--out", type=Path, default=Path("runs/demo"))
