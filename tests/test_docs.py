@@ -176,6 +176,18 @@ def test_the_performance_page_is_the_result_files() -> None:
         assert shown in page, shown
 
 
+def test_the_cost_of_smooth_vectors_is_the_result_files() -> None:
+    store = Store(ROOT / "docs" / "results" / "reproduction.json", read_only=True)
+    page = (ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
+    with_vectors = {key: task["graph"] for key, task in store.tasks().items() if '"tail": 32' in json.dumps(task)}
+    shown = {"pubmed": "Pubmed", "cs": "CS"}
+    assert set(with_vectors.values()) == set(shown)
+    for key, graph in with_vectors.items():
+        found = [list(run.test.values())[-1] for run in store.outcomes(key)]
+        assert len(found) == 5
+        assert f"{shown[graph]} {statistics.mean(found):.2f} ± {statistics.stdev(found):.2f}" in page
+
+
 def test_the_cost_of_tf32_is_the_result_files() -> None:
     stores = [Store(ROOT / "docs" / "results" / name, read_only=True) for name in ("encoder-tf32.json", "reproduction.json")]
     rounded, exact = (

@@ -11,6 +11,7 @@ from torch import Tensor
 from graphkin import objective
 from graphkin.errors import SettingError
 from graphkin.kernels import blocked, one_view_loss, symmetric, two_view_loss
+from graphkin.kernels.precision import of_encoder
 from graphkin.similarity import Stored
 from graphkin.sparse import SparseMatrix
 from graphkin.weights import AllAlike, Attraction, Candidates, Linked, NodeWeights, OwnOnly, PositiveWeights, Repulsion
@@ -219,3 +220,17 @@ def test_symmetric_says_what_it_needs() -> None:
         two_view_loss(u, v, weights, 0.4, implementation="symmetric")
     with pytest.raises(SettingError, match="Did you mean 'blocked'"):
         two_view_loss(u, v, weights, 0.4, implementation="block")
+
+
+@pytest.mark.parametrize(
+    ("precision", "nodes", "expected"),
+    [
+        ("auto", 4096, "float32"),
+        ("auto", 4097, "tf32"),
+        ("float32", 10**6, "float32"),
+        ("tf32", 5, "tf32"),
+        ("bf16", 5, "tf32"),
+    ],
+)
+def test_the_encoder_is_exact_where_the_objective_is(precision: str, nodes: int, expected: str) -> None:
+    assert of_encoder(precision, nodes) == expected

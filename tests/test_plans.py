@@ -81,7 +81,8 @@ def test_the_least_change_that_fits_is_taken(monkeypatch: pytest.MonkeyPatch) ->
     sets = of("grace+", anchors=50, positives_sampled=100, negatives_sampled=100)
     assert chosen("280MiB", sets).method == sets.configure(top_k=32, steps=None), "one's own samples stay"
     own = of("grace+", candidates=100, neighbours=3, top_k=5)
-    assert chosen(None, own).method == own
+    assert chosen(None, own).method == own and "5 largest PageRanks of a node, 3 neighbours" in chosen(None, own).words
+    assert chosen("1GiB", own.configure(neighbours=10**9)).estimate < 2**30, "a node has no more than there are"
     some = of("grace+", candidates=100)
     assert chosen("1GiB", some).kept == "similarity" and chosen("1GiB", some).method == some
     assert chosen("220MiB", some).method == some.configure(top_k=32, steps=None)

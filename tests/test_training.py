@@ -18,11 +18,11 @@ import graphkin
 from graphkin import Fitted, Graph, fit, fit_repeats, load, loop
 from graphkin.errors import DivergedError, GraphError, InputError, SettingError
 from graphkin.methods import GRACE
-from graphkin.presets import NAMES
+from graphkin.presets import NAMES, method_named
 from graphkin.progress import progress
 from graphkin.synthetic import community_graph
 from graphkin.tasks import task_for
-from graphkin.training import prepare
+from graphkin.training import SMALL_STEP, prepare, small_steps
 
 QUICK: dict[str, Any] = {"epochs": 5, "hidden": 16}
 
@@ -339,3 +339,10 @@ def test_progress_lines_when_only_some_epochs_are_reported(capsys: pytest.Captur
             report(epoch, 0.0)
     shown = [int(re.findall(r"epoch (\d+)/", line)[0]) for line in capsys.readouterr().err.splitlines()]
     assert len(shown) == 10 and shown[0] == 160 and shown[-1] == 1500
+
+
+def test_a_step_of_graph_mlp_is_a_batch() -> None:
+    graph = community_graph(SMALL_STEP + 1, mean_degree=4)
+    assert small_steps(graph, method_named("graph-mlp+"))
+    assert not small_steps(graph, method_named("graph-mlp+").configure(batch=SMALL_STEP + 1))
+    assert not small_steps(graph, method_named("grace+"))

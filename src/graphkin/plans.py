@@ -122,16 +122,16 @@ def _ways(graph: Graph, method: Method, device: torch.device) -> Iterator[tuple[
     top_k = TOP_K if largest else getattr(method.similarity, "top_k", None)
     of_largest = f", {top_k:,} largest PageRanks of a node" if top_k else ""
     own_sets = settings.positives_sampled is not None or settings.negatives_sampled is not None
+    at_once = not settings.samples(nodes)
+    in_blocks = at_once and (own_sets or nodes <= MOST_AT_ONCE[device.type])
     count, candidates = min(settings.anchors or ANCHORS, nodes), settings.candidates or CANDIDATES
     drawn: dict[str, Any] = {}
-    if not settings.samples(nodes):
+    if at_once:
         count = min(count, ANCHORS)
         drawn = {"anchors": count, "candidates": candidates}
     sampled = f"sampled, {count:,} anchors and {candidates:,} candidates a step"
     of_neighbours = f", {settings.neighbours or NEIGHBOURS:,} neighbours of a node"
 
-    at_once = not settings.samples(nodes)
-    in_blocks = at_once and (own_sets or nodes <= MOST_AT_ONCE[device.type])
     if at_once and method.similarity is not None:
         yield "weights", {}, "all nodes at once, similarity and weights stored"
     elif in_blocks:
