@@ -32,10 +32,10 @@ PAGERANKS = ".pagerank"
 """behind a checkpoint's name, the folder for PageRanks"""
 SMALL_STEP = 8192
 """Up to this many nodes in a step one repeat does not fill a GPU."""
-TOGETHER, A_PAIR = 8, 2
+TOGETHER, A_FEW = 8, 5
 """repeats that a GPU trains at a time: with small steps, and with larger ones in the fused kernels alone"""
-PAIRED_UP_TO = 32_768
-"""nodes in a step up to which a second repeat fills what the first leaves"""
+A_FEW_UP_TO = 32_768
+"""nodes in a step up to which other repeats fill what one leaves"""
 
 
 def fit(
@@ -149,8 +149,8 @@ class Prepared:
         together = 1
         if self.device.type == "cuda":
             light = why_no_fused_kernels(self.device) is None and not isinstance(self.weights, StoredWeights)
-            pairs = light and self.graph.num_nodes <= PAIRED_UP_TO
-            together = TOGETHER if small_steps(self.graph, self.method) else A_PAIR if pairs else 1
+            few = light and self.graph.num_nodes <= A_FEW_UP_TO
+            together = TOGETHER if small_steps(self.graph, self.method) else A_FEW if few else 1
         return (seeds[first : first + together] for first in range(0, len(seeds), together))
 
     def train(
