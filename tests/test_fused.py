@@ -277,10 +277,15 @@ def test_training_curves_agree(small: Graph, settings: dict[str, Any], monkeypat
     torch.testing.assert_close(curves[0], curves[2], rtol=1e-3, atol=1e-4)
 
 
-def test_repeats_are_the_single_runs(small: Graph) -> None:
-    repeats = fit_repeats(small, "grace+", seeds=[3, 4], epochs=12, hidden=16, device=DEVICE)
-    for fitted, seed in zip(repeats, (3, 4), strict=True):
-        alone = fit(small, "grace+", seed=seed, epochs=12, hidden=16, device=DEVICE)
+@pytest.mark.parametrize("small_step", [8192, 1])
+@pytest.mark.parametrize("pooling", ["sum", "mean"])
+def test_repeats_are_the_single_runs(small: Graph, pooling: str, small_step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("graphkin.training.SMALL_STEP", small_step)
+    settings: dict[str, Any] = {"epochs": 12, "hidden": 16, "pooling": pooling, "device": DEVICE}
+    seeds = range(3, 9)
+    repeats = fit_repeats(small, "grace+", seeds=seeds, **settings)
+    for fitted, seed in zip(repeats, seeds, strict=True):
+        alone = fit(small, "grace+", seed=seed, **settings)
         assert fitted.seed == seed
         torch.testing.assert_close(torch.tensor(fitted.losses), torch.tensor(alone.losses), rtol=1e-4, atol=1e-5)
         torch.testing.assert_close(fitted.embed(small), alone.embed(small), rtol=1e-3, atol=1e-4)

@@ -244,13 +244,14 @@ def test_samples_larger_than_the_graph_are_refused() -> None:
 
 
 def test_stored_weights_are_the_same() -> None:
-    case = make_case(11, n=10)
+    case = make_case(11, n=9)
     similarity = similarity_of(case)
     weights = NodeWeights(Attraction(similarity, 0.3), Repulsion(similarity, 0.2), case.n)
     rows = torch.tensor([4, 1])
     for one, other in zip(weights.linear(rows), weights.stored().linear(rows), strict=True):
         assert one is not None and other is not None
         torch.testing.assert_close(one, other)
+    assert weights.stored().linear(rows).shares.stride(0) * 8 % 16 == 0  # type: ignore[union-attr]
     sampled = Candidates.draw(case.n, 4, 4, case.draw)
     for one, other in zip(weights.linear(rows, sampled), weights.stored().linear(rows, sampled), strict=True):
         assert one is not None and other is not None

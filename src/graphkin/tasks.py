@@ -280,7 +280,7 @@ def weights_for(
     keep: Path | None = None,
 ) -> NodeWeights:
     """The weights of a graph under a method. What is ``kept`` are N×N matrices (None: what fits), weights only where they are
-    read: the fused kernels, Graph-MLP and sampled steps compute them from similarity.
+    read: the fused kernels (but for "mean" pooling), Graph-MLP and sampled steps compute them from similarity.
 
     ``similarity`` takes the place of the one that the method's settings describe; sampled steps read it as it is.
     Temperatures by effective counts are found here, from all pairs of nodes, unless these are too many to compute: sampled
@@ -305,7 +305,8 @@ def weights_for(
         positives = Linked(positives.matrix.to_dense())
     near = similar_nodes(positives.similarity) if sampled and isinstance(positives, Attraction) else None
     weights = NodeWeights(positives, method.negatives.on(graph, similarity, lazy), graph.num_nodes, device, near)
-    whole = kept == "weights" and two_views and not sampled and not _takes_functions(weights, method)
+    read = method.pooling == "mean" or not computed_by_fused_kernels(weights, method)
+    whole = kept == "weights" and two_views and not sampled and read
     return weights.stored() if whole else weights
 
 
@@ -331,10 +332,9 @@ def _to_keep(graph: Graph, kept: Kept | None) -> Kept:
     return "weights" if fits else "nothing"
 
 
-def _takes_functions(weights: NodeWeights, method: Method) -> bool:
-    """Whether the fused kernels compute the contrast and need no stored weights for it, as "mean" pooling does."""
+def computed_by_fused_kernels(weights: NodeWeights, method: Method) -> bool:
     settings = method.optimiser
-    if method.pooling == "mean" or settings.positives_sampled is not None or settings.negatives_sampled is not None:
+    if method.views is None or settings.positives_sampled is not None or settings.negatives_sampled is not None:
         return False
     embeddings = torch.empty(1, method.encoder.hidden, device=weights.device)
     return embeddings.is_cuda and choose(embeddings, weights, method.tau) == "fused"

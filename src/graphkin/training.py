@@ -17,7 +17,6 @@ from graphkin.checkpoints import Checkpoint
 from graphkin.errors import GraphError, SettingError, check_whole
 from graphkin.fitted import Fitted
 from graphkin.graphs import Graph, as_graph
-from graphkin.kernels import why_no_fused_kernels
 from graphkin.loop import train
 from graphkin.methods import Method, to_json
 from graphkin.parallel import peers
@@ -25,8 +24,8 @@ from graphkin.plans import Plan, parse_memory, plan_for
 from graphkin.presets import method_named, presets
 from graphkin.progress import Style
 from graphkin.similarity import NodeSimilarity, as_similarity
-from graphkin.tasks import task_for, weights_for
-from graphkin.weights import NodeWeights, StoredWeights
+from graphkin.tasks import computed_by_fused_kernels, task_for, weights_for
+from graphkin.weights import NodeWeights
 
 PAGERANKS = ".pagerank"
 """behind a checkpoint's name, the folder for PageRanks"""
@@ -148,9 +147,8 @@ class Prepared:
         """Seeds that are trained together."""
         together = 1
         if self.device.type == "cuda":
-            light = why_no_fused_kernels(self.device) is None and not isinstance(self.weights, StoredWeights)
-            few = light and self.graph.num_nodes <= A_FEW_UP_TO
-            together = TOGETHER if small_steps(self.graph, self.method) else A_FEW if few else 1
+            light = self.graph.num_nodes <= A_FEW_UP_TO and computed_by_fused_kernels(self.weights, self.method)
+            together = TOGETHER if small_steps(self.graph, self.method) else A_FEW if light else 1
         return (seeds[first : first + together] for first in range(0, len(seeds), together))
 
     def train(

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from graphkin.errors import SettingError
-from graphkin.similarity import BLOCK, NodeSimilarity, Stored
+from graphkin.similarity import BLOCK, NodeSimilarity, Stored, aligned_empty, aligned_rows
 from graphkin.sparse import SparseMatrix
 from graphkin.temperatures import attraction_entropy, repulsion_entropy, temperatures_of
 
@@ -264,6 +264,8 @@ class LinearWeights(NamedTuple):
 
     shares: Tensor | None
     """w⁺ over the candidates, scaled to a sum of 1 (0 where a row has none) [B, C]; None: no positive but the own"""
+    has_others: Tensor
+    """whether a row has positives among the candidates [B]; their Σ w⁺ may be below the smallest float"""
     mass: Tensor
     """Σ w⁺ over the candidates [B]"""
     own: Tensor
@@ -324,12 +326,13 @@ class NodeWeights:
         shared = self._shared_similarity(rows, candidates)
         attract, own = self.positive.log(rows, candidates, shared)
         total = attract.logsumexp(dim=1)
+        has_others = total > NONE
         shares = None
         if not isinstance(self.positive, OwnOnly):
-            shares = torch.where(total[:, None] > NONE, attract - total[:, None], NONE).exp()
+            shares = torch.where(has_others[:, None], attract - total[:, None], NONE).exp()
         uniform = isinstance(self.negative, AllAlike) and candidates.negative is None and candidates.log_factors is None
         repulsion = None if uniform or not repel else self.negative.log(rows, candidates, shared).exp()
-        return LinearWeights(shares, total.exp(), own.exp(), repulsion)
+        return LinearWeights(shares, has_others, total.exp(), own.exp(), repulsion)
 
     def _shared_similarity(self, rows: Tensor, candidates: Candidates) -> Tensor | None:
         """The similarity of these pairs where both kinds of weights are made of it."""
@@ -390,7 +393,7 @@ class NodeWeights:
         whole: list[Tensor | None] = []
         for rows in self.all_nodes().split(BLOCK):
             parts = self.linear(rows)
-            whole = whole or [None if part is None else part.new_empty(self.num_nodes, *part.shape[1:]) for part in parts]
+            whole = whole or [None if part is None else _empty_like(part, self.num_nodes) for part in parts]
             for matrix, part in zip(whole, parts, strict=True):
                 if matrix is not None and part is not None:
                     matrix[rows] = part
@@ -406,7 +409,15 @@ class StoredWeights(NodeWeights):
         if candidates is not None or self.matrices is None:
             return super().linear(rows, candidates, repel=repel)
         wanted = self.matrices if repel else self.matrices._replace(repel=None)
-        return LinearWeights(*(None if whole is None else whole[rows] for whole in wanted))  # type: ignore[arg-type]
+        return LinearWeights(*(None if whole is None else _chosen(whole, rows) for whole in wanted))  # type: ignore[arg-type]
+
+
+def _empty_like(part: Tensor, rows: int) -> Tensor:
+    return part.new_empty(rows) if part.dim() == 1 else aligned_empty(rows, part.size(1), part.dtype, part.device)
+
+
+def _chosen(whole: Tensor, rows: Tensor) -> Tensor:
+    return whole[rows] if whole.dim() == 1 else aligned_rows(whole, rows)
 
 
 def _at(tau: float | Tensor, rows: Tensor, like: Tensor) -> Tensor:

@@ -125,8 +125,7 @@ class _MeanPositives:
         inter_mean, intra_mean = self.own_share * own, torch.full_like(own, NONE)
         if self.shares is not None:
             inter_mean += (1 - self.own_share) * (self.shares * inter).sum(dim=1)
-            has_others = self.shares.sum(dim=1) > 0
-            intra_mean = torch.where(has_others, (self.shares * intra).sum(dim=1), intra_mean)
+            intra_mean = torch.where(weights.has_others, (self.shares * intra).sum(dim=1), intra_mean)
         self.log_numerator = torch.logaddexp(inter_mean, intra_mean)
         self.inter_part = (inter_mean - self.log_numerator).exp()
 

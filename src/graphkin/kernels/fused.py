@@ -20,7 +20,7 @@ from torch import Tensor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from graphkin.kernels.pooled import Positives
-from graphkin.similarity import Stored, aligned_empty
+from graphkin.similarity import Stored, aligned_empty, aligned_rows
 from graphkin.weights import FunctionWeights
 
 SMALLEST_TAU = 0.035
@@ -279,8 +279,7 @@ class Pairs:
         assert self.anchors is not None and isinstance(self.weights.similarity, Stored)
         matrix = self.weights.similarity.matrix
         assert isinstance(matrix, Tensor)
-        rows = aligned_empty(self.anchors.numel(), matrix.size(1), matrix.dtype, matrix.device)
-        return torch.index_select(matrix, 0, self.anchors, out=rows)
+        return aligned_rows(matrix, self.anchors)
 
     def sums(self, rows: Side, columns: Side) -> Tensor:
         """Numerators and denominators of the rows in both views, without the own counterpart [2, 2, R]."""

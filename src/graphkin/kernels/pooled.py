@@ -29,20 +29,25 @@ def mean_positives(views: Tensor, weights: NodeWeights, tau: float, anchors: Ten
         own_share = linear.own / (linear.own + linear.mass)
         mine = views[:, rows]
         assert linear.shares is not None
-        pooled = linear.shares @ views
+        pooled = _times(linear.shares, views)
         rest = (1 - own_share)[:, None]
         from_other = own_share[:, None] * mine.flip(0) + rest * pooled.flip(0)
         inter = (mine * from_other).sum(dim=2) / tau
-        has_others = linear.shares.sum(dim=1) > 0
-        intra = torch.where(has_others, (mine * pooled).sum(dim=2) / tau, NONE)
+        intra = torch.where(linear.has_others, (mine * pooled).sum(dim=2) / tau, NONE)
         log_numerator = torch.logaddexp(inter, intra)
         numerators.append(log_numerator)
         of_inter = ((inter - log_numerator).exp() / tau)[..., None]
         of_intra = ((intra - log_numerator).exp() / tau)[..., None]
         own_part = own_share[:, None] * (of_inter * mine).flip(0)
         gradient.index_add_(1, rows, of_inter * from_other + of_intra * pooled + own_part)
-        gradient += linear.shares.T @ (rest * (of_inter * mine).flip(0) + of_intra * mine)
+        gradient += _times(linear.shares.T, rest * (of_inter * mine).flip(0) + of_intra * mine)
     return Positives(torch.cat(numerators, dim=1), gradient)
+
+
+def _times(matrix: Tensor, views: Tensor) -> Tensor:
+    """The matrix by each of the views [2, R, d], which reads it once."""
+    count, rows, width = views.shape
+    return (matrix @ views.transpose(0, 1).reshape(rows, count * width)).view(len(matrix), count, width).transpose(0, 1)
 
 
 def _blocks(weights: NodeWeights, anchors: Tensor | None) -> Iterator[tuple[Tensor, LinearWeights]]:

@@ -5,7 +5,7 @@ block of node pairs and is never required to be a stored N×N matrix: everything
 All similarities are clipped at zero, because a negative one has no place in either transformation.
 """
 
-from graphkin.similarity.blocks import BLOCK, BLOCK_PAIRS, NodeSimilarity, Stored, aligned_empty
+from graphkin.similarity.blocks import BLOCK, BLOCK_PAIRS, NodeSimilarity, Stored, aligned_empty, aligned_rows
 from graphkin.similarity.features import Blend, FeatureCosine
 from graphkin.similarity.given import Computed, Labels, as_similarity
 from graphkin.similarity.settings import LATER, Similarity
@@ -25,6 +25,7 @@ __all__ = [
     "Similarity",
     "Stored",
     "aligned_empty",
+    "aligned_rows",
     "as_similarity",
     "normalised_adjacency",
 ]
