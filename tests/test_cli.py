@@ -72,6 +72,18 @@ def test_fit_writes_a_run_and_prints_scores(folder: Path, capsys: Capture, small
     assert np.array_equal(load(folder / "run/model.graphkin").embed(small).numpy(), embeddings)
 
 
+def test_a_collapsed_run_is_said(folder: Path, capsys: Capture, small: Graph) -> None:
+    """Nodes that do not differ at the start cannot be told apart."""
+    nodes = torch.arange(12)
+    ring = torch.cat([torch.stack([nodes, nodes.roll(1)]), torch.stack([nodes.roll(1), nodes])], dim=1)
+    np.savez("ring.npz", x=np.ones((12, 3), np.float32), edge_index=ring.numpy())
+    for name, collapsed in (("small.npz", False), ("ring.npz", True)):
+        assert graphkin("fit", name, "--epochs", 3, "--out", name[:-4], "--set", "hidden=8", "--set", "learning_rate=0.02") == 0
+        told = "training collapsed, all nodes point the same way (mean cosine 1.0000)" in capsys.readouterr().out
+        assert told is collapsed
+        assert (json.loads((folder / name[:-4] / "run.json").read_text())["mean_cosine"] > 0.9999) is collapsed
+
+
 def test_json_is_one_object_on_standard_output(folder: Path, capsys: Capture) -> None:
     assert graphkin("fit", "small.npz", "--epochs", 2, "--json", "-s", "hidden=8") == 0
     captured = capsys.readouterr()

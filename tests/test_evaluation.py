@@ -9,7 +9,7 @@ import torch
 
 from graphkin import Graph, evaluate, fit, method_named
 from graphkin.errors import GraphError, SettingError, SplitError
-from graphkin.evaluation import baselines, own_accuracy, propagated_features, raw_features, untrained
+from graphkin.evaluation import baselines, mean_cosine, own_accuracy, propagated_features, raw_features, untrained
 from graphkin.splits import Split, few_labels, random_split
 from graphkin.views import whole_graph
 
@@ -215,3 +215,11 @@ def test_refused(small: Graph) -> None:
     lopsided[0] = 1
     with pytest.raises(SplitError, match="must hold at least 2 classes, found 1"):
         evaluate(rows, replace(small, y=lopsided), splits=5)
+
+
+def test_mean_cosine_is_that_of_all_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("graphkin.evaluation.ROWS_AT_A_TIME", 3)
+    rows = torch.randn(8, 5, generator=torch.Generator().manual_seed(0))
+    unit = rows / rows.norm(dim=1, keepdim=True)
+    assert mean_cosine(rows) == pytest.approx(float((unit @ unit.T).mean()), abs=1e-6)
+    assert mean_cosine(torch.ones(4, 2) * torch.arange(1, 5)[:, None]) == pytest.approx(1)

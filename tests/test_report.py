@@ -25,7 +25,7 @@ from graphkin.report.map import NEIGHBOURS, node_map
 from graphkin.report.markdown import tables_as_markdown
 from graphkin.report.page import fit_page, reproduction_page
 from graphkin.report.plots import loss_figure, ratio_figure
-from graphkin.report.reading import agreement, cell_of, mark, p_text, signed, spread, verdict
+from graphkin.report.reading import agreement, cell_of, failed_runs, mark, p_text, signed, spread, verdict
 from graphkin.report.weights import WeightDiagnosis, applies, diagnose, sentences
 from graphkin.runs import run_record, write_run
 from graphkin.tasks import weights_for
@@ -164,6 +164,18 @@ def test_agreement_counts_cells_beside_the_paper() -> None:
     assert agreement(summary({"one": 1.0}, published={})) == ""
 
 
+def test_runs_below_the_untrained_encoder_are_counted() -> None:
+    rows = (Row("none", "grace", baseline="untrained encoder"), Row("Base", "grace"), Row("Base+", "grace+"))
+    made = summary({"one": 1.0, "two": 1.0}, rows=rows)
+    floor = {("none", name, "test"): cell(60) for name in ("one", "two")}
+    made = Summary(made.experiment, {**made.cells, **floor})
+    assert failed_runs(made) == ""
+    fallen = replace(made.cell("Base+", "two", "test"), test={**made.cell("Base+", "two", "test").test, 3: 25.0})
+    made = Summary(made.experiment, {**made.cells, ("Base+", "two", "test"): fallen})
+    assert failed_runs(made) == "Training failed, ending below the untrained encoder, in 1 of 4 runs of Base+ on two."
+    assert failed_runs(summary({"one": -60.0})) == ""
+
+
 def test_cells_of_unknown_datasets_are_missing_not_absent() -> None:
     found = cell_of(summary({"one": 1.0}), "Base+", "two", "test")
     assert (found.count, found.wanted, found.published) == (0, 4, (70.0, 1.0))
@@ -284,6 +296,14 @@ def test_fit_page_has_it_all(small: Graph, tmp_path: Path) -> None:
     assert len(figures["loss"]["panels"][0]["data"][0]["y"]) == 3
     assert scripts_are_whole(page)
     assert fetched(page) == []
+
+
+def test_a_collapsed_run_is_said_on_its_page(small: Graph, tmp_path: Path) -> None:
+    folder = run_folder(tmp_path / "run", small)
+    embeddings = np.load(folder / "embeddings.npy")
+    assert "Training collapsed" not in words_of(fit_page(folder, small, layout="pca"))
+    np.save(folder / "embeddings.npy", np.arange(1, len(embeddings) + 1, dtype=np.float32)[:, None] * np.ones_like(embeddings))
+    assert "Training collapsed: all nodes point the same way." in words_of(fit_page(folder, small, layout="pca"))
 
 
 def test_fit_page_without_labels(small: Graph, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from graphkin.bench import Row
 from graphkin.datasets import DATASETS
-from graphkin.evaluation import Scores
+from graphkin.evaluation import COLLAPSED, Scores
 from graphkin.experiments import Experiment
 from graphkin.experiments.tables import Summary
 from graphkin.fitted import Fitted
@@ -35,7 +35,9 @@ def score_table(scores: dict[str, Scores], graph: str) -> Table:
     return table
 
 
-def print_fit(console: Console, graph: Graph, fitted: Fitted, scores: dict[str, Any], embeddings: Path) -> None:
+def print_fit(console: Console, graph: Graph, fitted: Fitted, record: dict[str, Any], embeddings: Path) -> None:
+    """What was done, by run.json's ``record``."""
+    scores = record["scores"]
     console.print(
         f"{graph.name}: {graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {graph.num_features:,} features"
         + (f" ({', '.join(graph.notes)})" if graph.notes else ""),
@@ -46,6 +48,12 @@ def print_fit(console: Console, graph: Graph, fitted: Fitted, scores: dict[str, 
         f"{fitted.method.name}: {state} {len(fitted.losses)} epochs in {fitted.seconds['train']:.1f} s "
         f"({fitted.kernel} kernel), loss {fitted.losses[-1]:.4f}"
     )
+    if record["mean_cosine"] > COLLAPSED:
+        console.print(
+            f"[yellow]warning:[/] training collapsed, all nodes point the same way (mean cosine {record['mean_cosine']:.4f}): "
+            f"try another seed or a smaller learning_rate ({fitted.method.optimiser.learning_rate} here)",
+            soft_wrap=True,
+        )
     if "not_scored" in scores:
         console.print(f"not scored: {scores['not_scored']}", soft_wrap=True)
     else:

@@ -12,6 +12,7 @@ import torch
 from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
 from torch import Tensor
+from torch.nn import functional as F
 from torch_geometric.data import Data
 
 from graphkin.errors import GraphError, SettingError, SplitError, check_choice, check_whole
@@ -26,6 +27,7 @@ from graphkin.splits import Split, few_labels, random_split
 Rows: TypeAlias = Any
 """a NumPy array or a SciPy CSR matrix [N, d]"""
 NEIGHBOURS = (5, 10)
+COLLAPSED = 0.99
 
 
 @dataclass(frozen=True)
@@ -204,6 +206,14 @@ def _search(rows: Rows, labels: np.ndarray, block: int = 2048) -> dict[str, tupl
         matches.append(labels[nearest] == labels[start : start + block, None])
     same = np.concatenate(matches)
     return {f"sim@{k}": (100 * float(same[:, :k].mean()),) for k in NEIGHBOURS}
+
+
+def mean_cosine(embeddings: Tensor) -> float:
+    """Of two nodes, on average; above ``COLLAPSED`` all of them point the same way, and hardly anything tells them apart."""
+    total = torch.zeros(embeddings.size(1), dtype=torch.float64)
+    for part in embeddings.split(ROWS_AT_A_TIME):
+        total += F.normalize(part, dim=1).sum(dim=0).cpu()
+    return float((total / len(embeddings)).square().sum())
 
 
 def checked_rows(embeddings: Tensor | Rows, nodes: int) -> Rows:

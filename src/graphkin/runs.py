@@ -19,7 +19,7 @@ from torch import Tensor
 
 from graphkin.datasets import DATASETS, DEFAULT
 from graphkin.errors import InputError, OutputError
-from graphkin.evaluation import Scores, evaluate, own_accuracy
+from graphkin.evaluation import Scores, evaluate, mean_cosine, own_accuracy
 from graphkin.evaluation import baselines as baseline_rows
 from graphkin.files import check_writable, write_whole
 from graphkin.fitted import Fitted
@@ -118,7 +118,7 @@ def write_run(
     folder: Path, fitted: Fitted, graph: Graph, embeddings: Tensor, scores: dict[str, Any], kind: str = "npy"
 ) -> dict[str, Any]:
     """Write all three files and return what run.json holds."""
-    record = run_record(fitted, graph, scores)
+    record = run_record(fitted, graph, scores) | {"mean_cosine": mean_cosine(embeddings)}
     fitted.save(folder / "model.graphkin")
     write_embeddings(folder / f"embeddings.{kind}", embeddings, graph.ids)
     write_json(folder / "run.json", record)

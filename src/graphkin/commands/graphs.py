@@ -152,7 +152,7 @@ def fit_command(
             if as_json:
                 print_json({"out": str(folder), **record})
             else:
-                print_fit(console, opened, fitted, scores, folder / f"embeddings.{kind}")
+                print_fit(console, opened, fitted, record, folder / f"embeddings.{kind}")
                 if checkpoint is not None and fitted.interrupted:
                     console.print("the same command goes on from here")
     if fitted.interrupted and among.first:  # a process that failed early would have torchrun end the one that writes

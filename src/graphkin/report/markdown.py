@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from graphkin.experiments.tables import Cell, Difference, Summary
-from graphkin.report.reading import MISSING, against_published, agreement, cell_of, gain_of, mark, signed, spread, verdict
+from graphkin.report.reading import MISSING, against_published, cell_of, gain_of, mark, sentences_of, signed, spread
 
 HOW_TO_READ = (
     "Test accuracy in percent, mean ± sample standard deviation over seeds; in parentheses the gain over the base row, paired "
@@ -23,8 +23,7 @@ def _section(summary: Summary) -> str:
     experiment = summary.experiment
     about = f"Protocol {experiment.protocol}, {experiment.seeds} seeds unless a cell says otherwise"
     source = f"; beside {experiment.source}." if experiment.source else "."
-    words = [text for text in (verdict(summary), agreement(summary)) if text]
-    parts = [f"## {_escaped(experiment.title)}", _escaped(about + source), *map(_escaped, words)]
+    parts = [f"## {_escaped(experiment.title)}", _escaped(about + source), *map(_escaped, sentences_of(summary))]
     if len(experiment.measures) == 1:
         (measure,) = experiment.measures
         parts.append(_table(summary, {dataset: (dataset, measure) for dataset in experiment.datasets}))

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+import torch
 
 from graphkin.errors import InputError, OutputError
-from graphkin.evaluation import checked_rows
+from graphkin.evaluation import COLLAPSED, checked_rows, mean_cosine
 from graphkin.experiments.tables import Summary
 from graphkin.fitted import load
 from graphkin.graphs import Graph
@@ -21,7 +22,7 @@ from graphkin.report.figures import Figure
 from graphkin.report.fit_plots import fit_loss_figure, map_figure, weight_figure
 from graphkin.report.map import node_map
 from graphkin.report.plots import loss_figure, ratio_figure
-from graphkin.report.reading import agreement, progress_of, verdict
+from graphkin.report.reading import progress_of, sentences_of
 from graphkin.report.tables import result_tables, score_rows, settings_table, shown_value
 from graphkin.report.weights import applies, diagnose, sentences
 from graphkin.runs import FORMATS, read_embeddings
@@ -48,7 +49,7 @@ def reproduction_page(summaries: list[Summary], environments: list[dict[str, Any
             {
                 "experiment": summary.experiment,
                 "progress": progress_of(summary),
-                "sentences": [text for text in (verdict(summary), agreement(summary)) if text],
+                "sentences": sentences_of(summary),
                 "tables": result_tables(summary),
                 "points": points,
                 "losses": losses,
@@ -101,6 +102,7 @@ def fit_page(
         title=f"{record['method']} on {record['graph']['name']}",
         record=record,
         map=found,
+        collapsed=mean_cosine(torch.from_numpy(embeddings)) > COLLAPSED,
         dimensions=embeddings.shape[1],
         shown=figures,
         diagnosis=diagnosis,

@@ -137,6 +137,30 @@ def agreement(summary: Summary) -> str:
     )
 
 
+def failed_runs(summary: Summary) -> str:
+    """Where trained runs ended below the untrained encoder of their seed, in a sentence; empty where none did."""
+    experiment = summary.experiment
+    untrained = next((row.name for row in experiment.rows if row.baseline == "untrained encoder"), None)
+    if untrained is None:
+        return ""
+    found = []
+    trained = [row.name for row in experiment.rows if not row.baseline]
+    for dataset, row in itertools.product(experiment.datasets, trained):
+        pairs = [
+            (cell_of(summary, row, dataset, one).test, cell_of(summary, untrained, dataset, one).test)
+            for one in experiment.measures
+        ]
+        seeds = set.intersection(*(set(ours) & set(floor) for ours, floor in pairs))
+        below = [seed for seed in seeds if all(ours[seed] < floor[seed] for ours, floor in pairs)]
+        if below:
+            found.append(f"{len(below)} of {_counted(len(seeds), 'run')} of {row} on {dataset}")
+    return f"Training failed, ending below the untrained encoder, in {enumerated(found)}." if found else ""
+
+
+def sentences_of(summary: Summary) -> list[str]:
+    return [text for text in (verdict(summary), agreement(summary), failed_runs(summary)) if text]
+
+
 def enumerated(items: Iterable[str]) -> str:
     *first, last = items
     return f"{', '.join(first)} and {last}" if first else last
