@@ -26,6 +26,7 @@ each table. A page with plots of the same runs: `graphkin report docs/results/re
 What to know before reading:
 - "GRACE+" and "GCA+" are the paper's equation ("sum" pooling); the rows with mean pooling are what the authors' programs
   compute, with their settings. "Untuned" has 10 effective positives, 90 % effective negatives and one β on all graphs.
+- On pubmed and dblp the parts, mean pooling and the untuned row have 10 seeds.
 - Every seed is a new initialisation and, where splits are random, a new split. A base and its "+" share both, so gains
   are paired.
 - Beyond 4,096 nodes products in the objective are in bf16, and in some runs those of the encoder in TF32

@@ -17,8 +17,11 @@ from graphkin.similarity import (
     PageRank,
     PageRankCosine,
     Stored,
+    aligned_empty,
+    aligned_rows,
     as_similarity,
 )
+from graphkin.similarity.blocks import is_aligned
 from graphkin.sparse import SparseMatrix
 from tests import paper
 from tests.cases import Case, cases, make_case
@@ -217,3 +220,20 @@ def test_beta_weighs_the_largest_as_it_does_all(cora: Graph) -> None:
     whole, cut = Similarity(beta=0.5).on(cora), Similarity(beta=0.5, top_k=3).on(cora)
     assert isinstance(whole, Blend) and isinstance(cut, Blend)
     assert cut.gamma == pytest.approx(whole.gamma, rel=1e-4)
+
+
+@pytest.mark.parametrize("layout", ["aligned", "packed", "turned", "repeated", "cut short"])
+def test_aligned_rows_of_any_matrix(layout: str) -> None:
+    values = torch.randn(6, 9, generator=torch.Generator().manual_seed(0))
+    padded = aligned_empty(6, 9, torch.float32, values.device).copy_(values)
+    matrix = {
+        "aligned": padded,
+        "packed": values,
+        "turned": values.T.contiguous().T,
+        "repeated": values[:1].expand(6, 9),
+        "cut short": torch.randn(89).as_strided((6, 9), (16, 1)),
+    }[layout]
+    rows = torch.tensor([5, 0, 5, 2])
+    found = aligned_rows(matrix, rows)
+    assert torch.equal(found, matrix[rows])
+    assert is_aligned(found)
