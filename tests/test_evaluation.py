@@ -9,7 +9,7 @@ import torch
 
 from graphkin import Graph, evaluate, fit, method_named
 from graphkin.errors import GraphError, SettingError, SplitError
-from graphkin.evaluation import baselines, mean_cosine, own_accuracy, propagated_features, raw_features, untrained
+from graphkin.evaluation import baselines, collapse, mean_cosine, own_accuracy, propagated_features, raw_features, untrained
 from graphkin.splits import Split, few_labels, random_split
 from graphkin.views import whole_graph
 
@@ -223,3 +223,14 @@ def test_mean_cosine_is_that_of_all_pairs(monkeypatch: pytest.MonkeyPatch) -> No
     unit = rows / rows.norm(dim=1, keepdim=True)
     assert mean_cosine(rows) == pytest.approx(float((unit @ unit.T).mean()), abs=1e-6)
     assert mean_cosine(torch.ones(4, 2) * torch.arange(1, 5)[:, None]) == pytest.approx(1)
+
+
+def test_a_collapse_is_what_training_did(small: Graph) -> None:
+    calm, wild = (fit(small, "grace", epochs=1, hidden=8, learning_rate=rate) for rate in (0.01, 0.3))
+    assert collapse(calm.embed(small), calm, small) is None
+    said = collapse(wild.embed(small), wild, small)
+    assert said is not None and said.startswith("training collapsed") and said.endswith("a smaller learning_rate than 0.3.")
+    level = replace(small, x=torch.rand(small.x.shape, generator=torch.Generator().manual_seed(0)) * 0.1 + 1)
+    untouched = fit(level, "grace", epochs=1, hidden=8, learning_rate=1e-9)
+    assert 1e-6 < 1 - mean_cosine(untouched.embed(level)) < 1e-3
+    assert collapse(untouched.embed(level), untouched, level) is None

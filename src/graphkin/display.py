@@ -12,7 +12,7 @@ from rich.table import Table
 
 from graphkin.bench import Row
 from graphkin.datasets import DATASETS
-from graphkin.evaluation import COLLAPSED, Scores
+from graphkin.evaluation import Scores
 from graphkin.experiments import Experiment
 from graphkin.experiments.tables import Summary
 from graphkin.fitted import Fitted
@@ -48,12 +48,8 @@ def print_fit(console: Console, graph: Graph, fitted: Fitted, record: dict[str, 
         f"{fitted.method.name}: {state} {len(fitted.losses)} epochs in {fitted.seconds['train']:.1f} s "
         f"({fitted.kernel} kernel), loss {fitted.losses[-1]:.4f}"
     )
-    if record["mean_cosine"] > COLLAPSED:
-        console.print(
-            f"[yellow]warning:[/] training collapsed, all nodes point the same way (mean cosine {record['mean_cosine']:.4f}): "
-            f"try another seed or a smaller learning_rate ({fitted.method.optimiser.learning_rate} here)",
-            soft_wrap=True,
-        )
+    if record["warning"] is not None:
+        console.print(f"warning: {record['warning']}", style="yellow", soft_wrap=True)
     if "not_scored" in scores:
         console.print(f"not scored: {scores['not_scored']}", soft_wrap=True)
     else:

@@ -27,7 +27,10 @@ from graphkin.splits import Split, few_labels, random_split
 Rows: TypeAlias = Any
 """a NumPy array or a SciPy CSR matrix [N, d]"""
 NEIGHBOURS = (5, 10)
-COLLAPSED = 0.99
+APART, SAME = 0.001, 1e-6
+"""one less the mean cosine of two nodes: below the first, embeddings are looked at, below the second, they are equal"""
+APART_AFTER_COLLAPSE = 0.05
+"""of what it was before training, at most"""
 
 
 @dataclass(frozen=True)
@@ -208,8 +211,23 @@ def _search(rows: Rows, labels: np.ndarray, block: int = 2048) -> dict[str, tupl
     return {f"sim@{k}": (100 * float(same[:, :k].mean()),) for k in NEIGHBOURS}
 
 
+def collapse(embeddings: Tensor, fitted: Fitted, graph: Graph) -> str | None:
+    """What there is to say of embeddings that all point the same way; None if they do not, or did as much before training."""
+    apart = 1 - mean_cosine(embeddings)
+    if apart > APART:
+        return None
+    if apart < SAME:
+        return "all nodes have the same embedding: features and neighbours do not tell them apart."
+    if apart > APART_AFTER_COLLAPSE * (1 - mean_cosine(untrained(graph, fitted.method, fitted.seed))):
+        return None
+    return (
+        f"training collapsed, all nodes point the same way (mean cosine {1 - apart:.4f}): try another seed, or a smaller "
+        f"learning_rate than {fitted.method.optimiser.learning_rate}."
+    )
+
+
 def mean_cosine(embeddings: Tensor) -> float:
-    """Of two nodes, on average; above ``COLLAPSED`` all of them point the same way, and hardly anything tells them apart."""
+    """Of two nodes, on average."""
     total = torch.zeros(embeddings.size(1), dtype=torch.float64)
     for part in embeddings.split(ROWS_AT_A_TIME):
         total += F.normalize(part, dim=1).sum(dim=0).cpu()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from graphkin.arrays import STRUCTURAL
 from graphkin.datasets import DATASETS, load_dataset
 from graphkin.errors import GraphError, check_choice, unknown
 from graphkin.graphs import Graph
-from graphkin.synthetic import community_graph
+from graphkin.synthetic import NAMED, community_graph
 
 SUFFIXES = (".npz", ".csv", ".tsv", ".parquet", ".graphml", ".gexf")
 
@@ -35,7 +34,7 @@ def open_graph(
     path = Path(name_or_path)
     if str(name_or_path) in DATASETS:
         return load_dataset(str(name_or_path), data_root)
-    synthetic = re.fullmatch(r"synthetic-([0-9]{1,10})", str(name_or_path))
+    synthetic = NAMED.fullmatch(str(name_or_path))
     if synthetic and not path.exists():
         return community_graph(int(synthetic[1]))
     if not path.exists() and not path.suffix and len(path.parts) == 1:

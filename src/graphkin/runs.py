@@ -19,12 +19,13 @@ from torch import Tensor
 
 from graphkin.datasets import DATASETS, DEFAULT
 from graphkin.errors import InputError, OutputError
-from graphkin.evaluation import Scores, evaluate, mean_cosine, own_accuracy
+from graphkin.evaluation import Scores, collapse, evaluate, own_accuracy
 from graphkin.evaluation import baselines as baseline_rows
 from graphkin.files import check_writable, write_whole
 from graphkin.fitted import Fitted
 from graphkin.graphs import Graph
 from graphkin.parallel import peers
+from graphkin.synthetic import NAMED
 from graphkin.training import PAGERANKS
 
 FORMATS = ("npy", "parquet", "csv")
@@ -118,7 +119,7 @@ def write_run(
     folder: Path, fitted: Fitted, graph: Graph, embeddings: Tensor, scores: dict[str, Any], kind: str = "npy"
 ) -> dict[str, Any]:
     """Write all three files and return what run.json holds."""
-    record = run_record(fitted, graph, scores) | {"mean_cosine": mean_cosine(embeddings)}
+    record = run_record(fitted, graph, scores) | {"warning": collapse(embeddings, fitted, graph)}
     fitted.save(folder / "model.graphkin")
     write_embeddings(folder / f"embeddings.{kind}", embeddings, graph.ids)
     write_json(folder / "run.json", record)
@@ -232,7 +233,7 @@ def graph_of_run(embeddings: Path) -> str:
         name = json.loads(path.read_text(encoding="utf-8"))["graph"]["name"]
     except (OSError, ValueError, KeyError, TypeError):
         return DEFAULT
-    if name not in DATASETS:
+    if name not in DATASETS and not NAMED.fullmatch(str(name)):
         raise OutputError(
             f"say which graph this is about: {embeddings.parent} was made from {name!r}, which is no dataset's name."
         )

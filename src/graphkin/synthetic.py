@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import scipy.sparse
 
 from graphkin.errors import check_range, check_whole
 from graphkin.graphs import Graph
 
+NAMED = re.compile(r"synthetic-([0-9]{1,10})")
 DEGREE_POWER = 2.5
 """P(degree) falls like degree^−2.5, as in many networks"""
 

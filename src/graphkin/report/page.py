@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
-import torch
 
 from graphkin.errors import InputError, OutputError
-from graphkin.evaluation import COLLAPSED, checked_rows, mean_cosine
+from graphkin.evaluation import checked_rows
 from graphkin.experiments.tables import Summary
 from graphkin.fitted import load
 from graphkin.graphs import Graph
@@ -102,7 +101,6 @@ def fit_page(
         title=f"{record['method']} on {record['graph']['name']}",
         record=record,
         map=found,
-        collapsed=mean_cosine(torch.from_numpy(embeddings)) > COLLAPSED,
         dimensions=embeddings.shape[1],
         shown=figures,
         diagnosis=diagnosis,
