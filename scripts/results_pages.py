@@ -19,14 +19,15 @@ SHORT = {"grace-ratios": "10 %", "gca": "test", "graph-mlp": "test"}
 INTRODUCTION = """# Results
 
 Made by `python scripts/results_pages.py` from [the committed runs](results/reproduction.json), which `graphkin reproduce`
-wrote on one NVIDIA H200 (most rows without training: on a CPU); nothing here is typed. Rows that cost nothing (raw and
-propagated features, an untrained encoder) and the ideal objective, which sees every label, are the floor and the top of
-each table. A page with plots of the same runs: `graphkin report docs/results/reproduction.json --out results.html`.
+wrote on one NVIDIA H200 (most rows without training: on a CPU); nothing here is typed. Beside the methods stand, where
+they apply, rows that cost nothing (raw and propagated features, an untrained encoder) and the ideal objective, which sees
+every label. A page with plots of the same runs: `graphkin report docs/results/reproduction.json --out results.html`; it
+names the commits, "-dirty" where the code had changes that were committed later.
 
 What to know before reading:
 - "GRACE+" and "GCA+" are the paper's equation ("sum" pooling); the rows with mean pooling are what the authors' programs
   compute, with their settings. "Untuned" has 10 effective positives, 90 % effective negatives and one β on all graphs.
-- On pubmed and dblp the parts, mean pooling and the untuned row have 10 seeds.
+- On pubmed and dblp the parts, mean pooling and the untuned row ask for 10 seeds.
 - Every seed is a new initialisation and, where splits are random, a new split. A base and its "+" share both, so gains
   are paired.
 - Beyond 4,096 nodes products in the objective are in bf16, and in some runs those of the encoder in TF32
@@ -77,8 +78,8 @@ def _search(summary: Summary) -> str:
 
 
 def short_table() -> str:
-    """Base and "+" on every graph, beside the published numbers."""
-    lines = ["| | base | published | + | published | gain |", "|---|---|---|---|---|---|"]
+    """Base and "+" on every graph, beside the published numbers and features that are only propagated."""
+    lines = ["| | base | published | + | published | gain | propagated features |", "|---|---|---|---|---|---|---|"]
     for summary in summaries(tuple(SHORT)):
         experiment = summary.experiment
         base, measure = experiment.base, SHORT[experiment.name]
@@ -94,7 +95,9 @@ def short_table() -> str:
                 assert cell.published is not None
                 seeds = "" if cell.count == cell.wanted else f" ({cell.count} of {cell.wanted} seeds)"
                 found += [spread(cell.mean, cell.std) + seeds, spread(*cell.published)]
-            lines.append(f"| {base}, {dataset} | {' | '.join(found)} | {signed(gain.points)}{mark(gain)} |")
+            free = summary.cell("propagated features", dataset, measure)
+            gained = f"{signed(gain.points)}{mark(gain)}"
+            lines.append(f"| {base}, {dataset} | {' | '.join(found)} | {gained} | {spread(free.mean, free.std)} |")
     return "\n".join(lines) + "\n"
 
 

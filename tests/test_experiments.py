@@ -158,6 +158,14 @@ def test_only_some_of_it() -> None:
         (SMALL.replace('"raw features"', '"raw"'), "unknown baseline 'raw'"),
         (SMALL.replace('name = "two"', 'name = "one"'), "rows with different names"),
         (
+            SMALL.replace('["small"]', '["small", "small"]'),
+            "datasets must be different from each other, found ('small', 'small')",
+        ),
+        (
+            SMALL.replace('method = "grace+"', 'method = "grace+"\nbaseline = "raw features"'),
+            "row 'two' must have a method or a baseline, found grace+ and raw features.",
+        ),
+        (
             SMALL.replace('method = "grace+"', 'method = "grace+"\nsettings = { tau = -1 }'),
             "tau must be a number > 0, found -1",
         ),
@@ -181,7 +189,7 @@ def test_only_some_of_it() -> None:
         (SMALL.replace('"10 %".two]', '"9 %".two]'), "unknown published measure '9 %'"),
         (SMALL.replace("small = [80.0", "big = [80.0"), "unknown published dataset 'big'"),
         (SMALL.replace("[80.0, 2.0]", "[nan, 2.0]"), "published must be tables of measures"),
-        (SMALL.replace("[[rows]]", "[[row]]"), "unknown key 'row'. Allowed: title, source"),
+        (SMALL.replace("[[rows]]", "[[row]]"), "unknown key 'row'. Did you mean 'rows'? Allowed: title, source"),
         (SMALL.replace('"grace+"', '"graph-mlp"'), "row 'two' is trained with labels, which goes with protocol public"),
         (SMALL.replace('"grace"\n', '"few-labels"\n', 1).replace("10 %", "03"), "labels of a class, such as '3', found '03'"),
         ("x = " + "[" * 5000 + "]" * 5000, "experiment x cannot be read"),

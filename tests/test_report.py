@@ -25,7 +25,7 @@ from graphkin.report.map import NEIGHBOURS, node_map
 from graphkin.report.markdown import tables_as_markdown
 from graphkin.report.page import fit_page, reproduction_page
 from graphkin.report.plots import loss_figure, ratio_figure
-from graphkin.report.reading import agreement, cell_of, failed_runs, mark, p_text, signed, spread, verdict
+from graphkin.report.reading import agreement, cell_of, failed_runs, free_rows, mark, p_text, signed, spread, verdict
 from graphkin.report.weights import WeightDiagnosis, applies, diagnose, sentences
 from graphkin.runs import run_record, write_run
 from graphkin.tasks import weights_for
@@ -176,6 +176,22 @@ def test_runs_below_the_untrained_encoder_are_counted() -> None:
     assert failed_runs(summary({"one": -60.0})) == ""
 
 
+def test_free_rows_above_the_method_are_named() -> None:
+    rows = (Row("free", baseline="propagated features"), Row("Base", "grace"), Row("Base+", "grace+"))
+    assert free_rows(summary({"one": 1.0, "two": 1.0}, rows=rows)) == ""
+    assert free_rows(summary({"one": 1.0, "two": -1.0}, rows=rows)) == (
+        "Propagated features, which cost nothing, are above Base+ on two."
+    )
+    assert free_rows(summary({"one": -1.0})) == ""
+
+
+def test_a_trial_is_no_result() -> None:
+    made = replace(summary({"one": 1.0, "two": 1.0}), cut_to=5)
+    words = words_of(reproduction_page([made], [WHERE], "graphkin report"))
+    assert "A trial: training was cut to 5 epochs, and nothing here is a result." in words
+    assert "Beside the paper" not in words and "Base+ is significantly above" not in words
+
+
 def test_cells_of_unknown_datasets_are_missing_not_absent() -> None:
     found = cell_of(summary({"one": 1.0}), "Base+", "two", "test")
     assert (found.count, found.wanted, found.published) == (0, 4, (70.0, 1.0))
@@ -298,12 +314,12 @@ def test_fit_page_has_it_all(small: Graph, tmp_path: Path) -> None:
     assert fetched(page) == []
 
 
-def test_a_collapsed_run_is_said_on_its_page(small: Graph, tmp_path: Path) -> None:
+def test_a_warning_of_the_run_is_on_its_page(small: Graph, tmp_path: Path) -> None:
     folder = run_folder(tmp_path / "run", small)
-    embeddings = np.load(folder / "embeddings.npy")
-    assert "Training collapsed" not in words_of(fit_page(folder, small, layout="pca"))
-    np.save(folder / "embeddings.npy", np.arange(1, len(embeddings) + 1, dtype=np.float32)[:, None] * np.ones_like(embeddings))
-    assert "Training collapsed: all nodes point the same way." in words_of(fit_page(folder, small, layout="pca"))
+    assert "Warning" not in words_of(fit_page(folder, small, layout="pca"))
+    record = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps({**record, "warning": "training collapsed."}))
+    assert "Warning: training collapsed." in words_of(fit_page(folder, small, layout="pca"))
 
 
 def test_fit_page_without_labels(small: Graph, tmp_path: Path) -> None:

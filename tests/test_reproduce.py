@@ -374,7 +374,13 @@ def test_export_and_merge(
     printed = capsys.readouterr().out
     assert "all.json: 4 runs added" in printed and "results.sqlite: 0 runs added" in printed
     assert run(["report", "new.sqlite", "--experiment", str(mine), "--out", "page.html"]) == 0
-    assert "GRACE+" in (tmp_path / "page.html").read_text(encoding="utf-8")
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert "GRACE+" in page and f"graphkin report new.sqlite --experiment {mine}</code>" in page
+    assert "are not on it" not in capsys.readouterr().out
+    assert run(["report", "new.sqlite", "--experiment", str(mine), "--epochs", "1", "--out", "other.html"]) == 0
+    assert "3 of 4 runs are not on it" in capsys.readouterr().out
+    assert run(["report", "new.sqlite", "cora"]) == 2
+    assert "a graph goes with a folder that fit wrote" in capsys.readouterr().err
     assert run(["report", "new.sqlite"]) == 2
     assert "has no runs of the paper's experiments" in capsys.readouterr().err
 

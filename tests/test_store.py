@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import socket
 import sqlite3
 import subprocess
@@ -31,6 +32,19 @@ def store(tmp_path: Path) -> Iterator[Store]:
     opened = Store(tmp_path / "results.sqlite")
     yield opened
     opened.close()
+
+
+def test_a_store_is_a_file_that_can_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for path in (tmp_path, tmp_path / "new.json", Path("/dev/null")):
+        with pytest.raises(OutputError, match=r"a store must be a file such as results.sqlite, and no .json export"):
+            Store(path)
+    (tmp_path / "file").touch()
+    with pytest.raises(OutputError, match=r"the output folder .*file cannot be written"):
+        Store(tmp_path / "file" / "a.sqlite")
+    Store(tmp_path / "a.sqlite").close()
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with pytest.raises(OutputError, match=r"a.sqlite cannot be written: it is read-only"):
+        Store(tmp_path / "a.sqlite")
 
 
 def test_a_run_comes_back_as_it_was(store: Store) -> None:

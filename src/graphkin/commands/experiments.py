@@ -28,9 +28,10 @@ from graphkin.display import experiment_table, summary_tables
 from graphkin.errors import OutputError, SettingError, check_choice, check_range, check_whole
 from graphkin.experiments import NAMES as EXPERIMENTS
 from graphkin.experiments import experiments_named
+from graphkin.experiments.plan import tasks_of
 from graphkin.experiments.reproduce import open_graphs, reproduce, runs_left
 from graphkin.experiments.store import Store
-from graphkin.experiments.tables import summarise
+from graphkin.experiments.tables import Summary, summarise
 from graphkin.experiments.watch import watch
 from graphkin.files import check_writable, write_whole
 from graphkin.readers import open_graph
@@ -155,7 +156,11 @@ def report_command(
     if page.exists() and not overwrite:
         raise OutputError(f"{page} exists already: choose another --out, or add --overwrite.")
     check_writable(page.parent)
-    command = f"graphkin report {source}"
+    if graph is not None and not source.is_dir():
+        raise SettingError(f"a graph goes with a folder that fit wrote; {source} is a store, found {graph!r} beside it.")
+    options = [("experiment", name) for name in experiments or ()] + [("seeds", seeds), ("epochs", epochs)]
+    command = f"graphkin report {source}" + "".join(f" --{name} {value}" for name, value in options if value is not None)
+    left_out = 0
     if source.is_dir():
         name = graph or graph_of_run(source / "run.json")
         opened = open_graph(name, nodes=nodes, label=label, ignore=ignore or (), features=features, data_root=data_root)
@@ -170,8 +175,26 @@ def report_command(
                     f"{source} has no runs of the paper's experiments; --experiment and --epochs say of which others."
                 )
             text = reproduction_page(summaries, results.environments(), command)
+            finished = results.finished()
+            left_out = _left_out(finished, summaries, results.contents())
     write_whole(page, lambda file: file.write_text(text, encoding="utf-8"))
     console.print(f"{page}: {len(text.encode()) / 2**20:.1f} MiB, opens in any browser", soft_wrap=True)
+    if left_out:
+        console.print(
+            f"{left_out:,} of {len(finished):,} runs are not on it, being of other experiments, seeds or epochs: --experiment, "
+            "--seeds and --epochs choose.",
+            soft_wrap=True,
+        )
+
+
+def _left_out(finished: set[tuple[str, int]], summaries: list[Summary], contents: dict[str, str]) -> int:
+    shown = {
+        (task.key, seed)
+        for summary in summaries
+        for task, seeds in tasks_of(summary.experiment, contents, summary.cut_to).values()
+        for seed in seeds
+    }
+    return len(finished - shown)
 
 
 def export_command(

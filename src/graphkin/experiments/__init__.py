@@ -59,6 +59,8 @@ class Row:
             check_choice("baseline", self.baseline, BASELINES)
         if self.method is None and self.baseline in (None, "untrained encoder"):
             raise SettingError(f"row {self.name!r} needs a method.")
+        if self.method is not None and self.baseline not in (None, "untrained encoder"):
+            raise SettingError(f"row {self.name!r} must have a method or a baseline, found {self.method} and {self.baseline}.")
 
     def chosen(self, dataset: str, epochs: int | None = None) -> Method | None:
         """The method with all its settings on a dataset; None for a baseline that has none."""
@@ -99,6 +101,7 @@ class Experiment:
         for name in ("datasets", "measures"):
             listed = getattr(self, name)
             _check(bool(listed) and all(isinstance(one, str) for one in listed), name, "a list of texts, not empty", listed)
+            _check(len(set(listed)) == len(listed), name, "different from each other", listed)
         check_choice("protocol", self.protocol, MEASURES)
         check_whole("seeds", self.seeds, at_least=1, at_most=MOST_SEEDS)
         check_whole("first_seed", self.first_seed, at_least=0)
@@ -198,7 +201,7 @@ def parse(name: str, text: str) -> Experiment:
         for key in ("datasets", "measures"):
             _check(isinstance(given.get(key), list), key, "a list of texts, not empty", given.get(key))
             given[key] = tuple(given[key])
-        _check_keys(given, Experiment, "name", "rows")
+        _check_keys(given, Experiment, "name", "rows", also=("rows",))
         experiment = Experiment(name=name, rows=rows, **{"source": "", **given})
         _check_mentioned(experiment)
         for row, dataset in itertools.product(experiment.rows, experiment.datasets):
@@ -217,15 +220,15 @@ def parse(name: str, text: str) -> Experiment:
 
 
 def _row(entry: dict[str, Any]) -> Row:
-    _check_keys(entry, Row)
+    _check_keys(entry, Row, also=("grid",))
     return Row(**entry)
 
 
-def _check_keys(given: Mapping[str, Any], kind: type, *not_given: str) -> None:
-    """What a dataclass needs is there, and nothing else."""
+def _check_keys(given: Mapping[str, Any], kind: type, *not_given: str, also: tuple[str, ...] = ()) -> None:
+    """What a dataclass needs is there, and nothing else; keys that are read ``also`` are named beside the allowed ones."""
     known = [one for one in dataclasses.fields(kind) if one.name not in not_given]
     for name in given:
-        check_choice("key", name, [one.name for one in known])
+        check_choice("key", name, [*(one.name for one in known), *also])
     for one in known:
         if one.name not in (*given, "source") and one.default is MISSING and one.default_factory is MISSING:
             raise SettingError(f"{one.name} is missing.")

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from graphkin.errors import OutputError
-from graphkin.files import write_whole
+from graphkin.files import check_writable, write_whole
 
 FORMAT = "graphkin-results"
 FORMAT_VERSION = 1
@@ -65,6 +65,8 @@ class Store:
         self._lock = threading.Lock()
         if read_only and not path.is_file():
             raise OutputError(f"no results at {path}; graphkin reproduce makes them.")
+        if not read_only and (path.suffix == ".json" or path.exists()) and not path.is_file():
+            raise OutputError(f"a store must be a file such as results.sqlite, and no .json export, found {path}.")
         try:
             if path.suffix == ".json":
                 self._database = _connect(":memory:")
@@ -272,7 +274,9 @@ class Store:
 
     def _make_tables(self) -> None:
         """In a new file; another program's database is left as it is."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        check_writable(self.path.parent)
+        if self.path.exists() and not os.access(self.path, os.W_OK):
+            raise OutputError(f"{self.path} cannot be written: it is read-only.")
         self._database = _connect(self.path.absolute().as_uri())
         with self._transaction() as database:
             tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}

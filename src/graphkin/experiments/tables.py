@@ -81,6 +81,8 @@ class Summary:
 
     experiment: Experiment
     cells: Mapping[tuple[str, str, str], Cell]
+    cut_to: int | None = None
+    """epochs of every method, where they are not those of its settings: a trial"""
 
     def cell(self, row: str, dataset: str, measure: str) -> Cell:
         return self.cells[row, dataset, measure]
@@ -157,4 +159,4 @@ def summarise(
             epochs=task.method.optimiser.epochs if task.method is not None and task.baseline is None else 0,
             seconds=float(np.mean([outcome.seconds for outcome in found])) if found else 0.0,
         )
-    return Summary(experiment, cells)
+    return Summary(experiment, cells, epochs)

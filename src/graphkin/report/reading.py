@@ -51,7 +51,7 @@ def gain_of(summary: Summary, row: str, dataset: str, measure: str) -> Differenc
 
 
 def against_published(summary: Summary, cell: Cell) -> Difference | None:
-    return cell.against_published(summary.experiment.in_paper)
+    return None if summary.cut_to is not None else cell.against_published(summary.experiment.in_paper)
 
 
 def progress_of(summary: Summary) -> tuple[int, int]:
@@ -157,8 +157,30 @@ def failed_runs(summary: Summary) -> str:
     return f"Training failed, ending below the untrained encoder, in {enumerated(found)}." if found else ""
 
 
+def free_rows(summary: Summary) -> str:
+    """Where features that are only propagated have the higher mean than "+", in a sentence; empty where they are not there."""
+    experiment = summary.experiment
+    row = enhanced_row(experiment)
+    free = next((one.name for one in experiment.rows if one.baseline == "propagated features"), None)
+    if row is None or free is None:
+        return ""
+    several = len(experiment.measures) > 1
+    known, above = 0, []
+    for dataset, measure in itertools.product(experiment.datasets, experiment.measures):
+        ours, theirs = (cell_of(summary, name, dataset, measure) for name in (row, free))
+        if ours.count and theirs.count:
+            known += 1
+            above += [f"{dataset} at {measure}" if several else dataset] if theirs.mean > ours.mean else []
+    if not above:
+        return ""
+    where = _places(above, known) if several else f"on {enumerated(above)}"
+    return f"Propagated features, which cost nothing, are above {row} {where}."
+
+
 def sentences_of(summary: Summary) -> list[str]:
-    return [text for text in (verdict(summary), agreement(summary), failed_runs(summary)) if text]
+    if summary.cut_to is not None:
+        return [f"A trial: training was cut to {_counted(summary.cut_to, 'epoch')}, and nothing here is a result."]
+    return [text for text in (verdict(summary), free_rows(summary), agreement(summary), failed_runs(summary)) if text]
 
 
 def enumerated(items: Iterable[str]) -> str:
