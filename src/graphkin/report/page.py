@@ -184,8 +184,10 @@ def _facts(environments: list[dict[str, Any]]) -> dict[str, list[str]]:
         parts = [machine.get("gpu"), machine.get("system"), f"{threads} thread{'s'[: threads != 1]}" if threads else None]
         found["Machine"].append(", ".join(str(part) for part in parts if part))
         found["Versions"].append(", ".join(f"{name} {version}" for name, version in versions.items() if version))
-        found["Commit"].append(str(environment.get("commit") or ""))
+        commit, *rest = str(environment.get("commit") or "").partition("-")
+        found["Commit"].append(commit[:7] + "".join(rest))
         found["Finished"].append(str(environment.get("finished") or "").replace("T", " ").replace("+00:00", " UTC"))
     different = {name: list(dict.fromkeys(filter(None, lines))) for name, lines in found.items()}
+    different["Commit"] = [", ".join(different["Commit"])] if different["Commit"] else []
     different["Finished"] = [" to ".join(dict.fromkeys((min(times), max(times)))) for times in [different["Finished"]] if times]
     return {name: lines for name, lines in different.items() if lines}
