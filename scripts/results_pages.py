@@ -22,7 +22,7 @@ Made by `python scripts/results_pages.py` from [the committed runs](results/repr
 wrote on one NVIDIA H200 (most rows without training: on a CPU); nothing here is typed. Beside the methods stand, where
 they apply, rows that cost nothing (raw and propagated features, an untrained encoder) and the ideal objective, which sees
 every label. A page with plots of the same runs: `graphkin report docs/results/reproduction.json --out results.html`; it
-names the commits, "-dirty" where the code had changes that were committed later.
+names the commits, "-dirty" where the code had changes that were not committed.
 
 What to know before reading:
 - "GRACE+" and "GCA+" are the paper's equation ("sum" pooling); the rows with mean pooling are what the authors' programs
@@ -33,7 +33,7 @@ What to know before reading:
 - Beyond 4,096 nodes products in the objective are in bf16, and in some runs those of the encoder in TF32
   ([precision](performance.md)).
 - On photo the authors' learning rate is 0.1, with which some runs collapse in their first epochs: all nodes point the
-  same way, and stay so. A sentence above the table counts them. On a CPU in float32 it is seen in two minutes:
+  same way, and stay so. A sentence above the table counts them. On a CPU in float32 it is seen with
   `graphkin reproduce gca --datasets photo --rows "ideal (sees all labels)" --seeds 2 --epochs 18 --device cpu`.
 - "n = 3 of 20" is a cell with 3 seeds so far; read it as a direction.
 - Wiki-CS is defined (`graphkin reproduce gca --datasets wikics`) and was not run: its file was not at hand.

@@ -305,9 +305,10 @@ def weights_for(
         positives = Linked(positives.matrix.to_dense())
     near = similar_nodes(positives.similarity) if sampled and isinstance(positives, Attraction) else None
     weights = NodeWeights(positives, method.negatives.on(graph, similarity, lazy), graph.num_nodes, device, near)
+    if kept != "weights" or not two_views or sampled:
+        return weights
     read = method.pooling == "mean" or not computed_by_fused_kernels(weights, method)
-    whole = kept == "weights" and two_views and not sampled and read
-    return weights.stored() if whole else weights
+    return weights.stored() if read else weights
 
 
 def similarity_for(graph: Graph, method: Method, kept: Kept | None = None, keep: Path | None = None) -> NodeSimilarity | None:
@@ -334,7 +335,8 @@ def _to_keep(graph: Graph, kept: Kept | None) -> Kept:
 
 def computed_by_fused_kernels(weights: NodeWeights, method: Method) -> bool:
     settings = method.optimiser
-    if method.views is None or settings.positives_sampled is not None or settings.negatives_sampled is not None:
+    own_sets = settings.positives_sampled is not None or settings.negatives_sampled is not None
+    if method.views is None or own_sets or settings.samples(weights.num_nodes):
         return False
     embeddings = torch.empty(1, method.encoder.hidden, device=weights.device)
     return embeddings.is_cuda and choose(embeddings, weights, method.tau) == "fused"
