@@ -79,6 +79,7 @@ def open_page(browser: Browser, pages: dict[str, str]) -> Callable[..., Browser]
         for kind in ("browser", "performance"):
             browser.get_log(kind)
         browser.get(pages[name])
+        browser.execute_script("document.querySelector('.plot').scrollIntoView()")  # plots are drawn when they come in sight
         until(browser, "return document.querySelector('.plot .main-svg') !== null")
         return browser
 

@@ -18,8 +18,9 @@ import psutil
 import pytest
 
 from graphkin.cli import run
-from graphkin.errors import DivergedError
-from graphkin.experiments import Experiment, experiments_named
+from graphkin.datasets import Dataset
+from graphkin.errors import DivergedError, GraphError
+from graphkin.experiments import NAMES, SEARCHES, Experiment, experiments_named
 from graphkin.experiments import execute as execute_module
 from graphkin.experiments.execute import Learned, execute
 from graphkin.experiments.plan import NUMBERS, Job, tasks_of
@@ -344,19 +345,45 @@ def test_mistakes_are_told_in_a_line(arguments: list[str], message: str, capsys:
     assert error.count("\n") == 1
 
 
-def test_a_graph_that_is_missing_is_said_and_an_asked_one_is_an_error(
+def test_the_list_names_all_experiments(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["reproduce", "--list"]) == 0
+    listed = capsys.readouterr().out
+    assert all(name in listed for name in (*NAMES, *SEARCHES))
+
+
+def test_a_dataset_that_is_missing_is_said_and_an_asked_one_is_an_error(
     graph_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    def out_of_reach(dataset: Dataset) -> Path:
+        raise GraphError(f"{dataset.name} cannot be downloaded.")
+
     monkeypatch.chdir(tmp_path)
-    mine = definition(tmp_path, tmp_path / "gone.npz")
-    assert run(["reproduce", str(mine), "--datasets", str(tmp_path / "gone.npz")]) == 2
-    assert "gone.npz" in capsys.readouterr().err
+    monkeypatch.setattr("graphkin.datasets._download", out_of_reach)
+    monkeypatch.setattr("graphkin.datasets.data_roots", lambda data_root=None: iter(()))
+    mine = definition(tmp_path, Path("wikics"))
+    assert run(["reproduce", str(mine), "--datasets", "wikics"]) == 2
+    assert capsys.readouterr().err == "graphkin: wikics cannot be downloaded.\n"
     assert run(["reproduce", str(mine)]) == 2
     assert "no graph of " in capsys.readouterr().err
     text = mine.read_text(encoding="utf-8")
     mine.write_text(text.replace("datasets = [", f'datasets = ["{graph_file}", '), encoding="utf-8")
     assert run(["reproduce", str(mine), "--device", "cpu", "--quiet"]) == 0
-    assert "gone.npz was left out: " in capsys.readouterr().out.replace("\n", "")
+    assert "wikics was left out: " in capsys.readouterr().out.replace("\n", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"), [("gone.npz", "no graph file at "), ("citeser", "unknown dataset"), ("mine/gone.csv", "gone.csv")]
+)
+def test_an_own_graph_that_is_missing_or_mistyped_is_an_error_beside_a_good_one(
+    name: str, message: str, graph_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mine = definition(tmp_path, graph_file)
+    text = mine.read_text(encoding="utf-8")
+    mine.write_text(text.replace("datasets = [", f'datasets = ["{name}", '), encoding="utf-8")
+    assert run(["reproduce", str(mine), "--store", str(tmp_path / "results.sqlite")]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
 
 
 def test_export_and_merge(

@@ -27,7 +27,7 @@ from graphkin.commands.options import (
 from graphkin.display import experiment_table, summary_tables
 from graphkin.errors import OutputError, SettingError, check_choice, check_range, check_whole
 from graphkin.experiments import NAMES as EXPERIMENTS
-from graphkin.experiments import experiments_named
+from graphkin.experiments import SEARCHES, experiments_named
 from graphkin.experiments.plan import tasks_of
 from graphkin.experiments.reproduce import open_graphs, reproduce, runs_left
 from graphkin.experiments.store import Store
@@ -79,6 +79,8 @@ def reproduce_command(
     chosen = experiments_named(names or (["all"] if show_list else []), datasets, rows, seeds)
     if show_list:
         console.print(experiment_table(chosen))
+        if not names:
+            console.print(f"also: {', '.join(SEARCHES)} (how our settings were chosen; not part of all)")
         return
     device_named(device)
     for name, value in (("epochs", epochs), ("jobs", jobs), ("checkpoint-every", checkpoint_every)):

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import joblib
 import torch
 
+from graphkin.datasets import DATASETS
 from graphkin.errors import InputError
 from graphkin.experiments import Experiment
 from graphkin.experiments.execute import Failure, Keep, Learned, execute, learn, scored_outcome
@@ -41,14 +42,17 @@ class Watch(Protocol):
 def open_graphs(
     experiments: list[Experiment], data_root: Path | None, must_have: list[str] | None = None
 ) -> tuple[dict[str, Graph], dict[str, str]]:
-    """All graphs that the experiments need, and why others are missing; one in ``must_have`` that is missing is an error."""
+    """All graphs that the experiments need, and why some datasets are missing.
+
+    An own graph that is missing is an error, and so is a dataset in ``must_have``.
+    """
     graphs: dict[str, Graph] = {}
     missing: dict[str, str] = {}
     for name in dict.fromkeys(name for experiment in experiments for name in experiment.datasets):
         try:
             graphs[name] = open_graph(name, data_root=data_root)
         except InputError as error:
-            if must_have and name in must_have:
+            if name not in DATASETS or (must_have and name in must_have):
                 raise
             missing[name] = str(error)
     return graphs, missing
