@@ -25,7 +25,18 @@ from graphkin.report.map import NEIGHBOURS, node_map
 from graphkin.report.markdown import tables_as_markdown
 from graphkin.report.page import fit_page, reproduction_page
 from graphkin.report.plots import loss_figure, ratio_figure
-from graphkin.report.reading import agreement, cell_of, failed_runs, free_rows, mark, p_text, signed, spread, verdict
+from graphkin.report.reading import (
+    agreement,
+    cell_of,
+    failed_runs,
+    free_rows,
+    mark,
+    others_below,
+    p_text,
+    signed,
+    spread,
+    verdict,
+)
 from graphkin.report.weights import WeightDiagnosis, applies, diagnose, sentences
 from graphkin.runs import run_record, write_run
 from graphkin.tasks import weights_for
@@ -183,6 +194,24 @@ def test_free_rows_above_the_method_are_named() -> None:
         "Propagated features, which cost nothing, are above Base+ on two."
     )
     assert free_rows(summary({"one": -1.0})) == ""
+
+
+def test_other_rows_below_the_base_are_named() -> None:
+    part = Row("Part", "grace+(p)")
+    rows = (Row("raw features", baseline="raw features"), Row("Base", "grace"), part, Row("Base+", "grace+"))
+
+    def with_part(level: float, **changes: Any) -> Summary:
+        made = summary({"one": 1.0, "two": -1.0}, rows=rows, **changes)
+        return Summary(
+            made.experiment, {**made.cells, **{key: cell(level) for key in made.cells if key[:2] == ("Part", "two")}}
+        )
+
+    assert others_below(with_part(80.0)) == others_below(with_part(81.0)) == ""
+    assert others_below(with_part(78.0)) == "Significantly below Base: Part, on two (−2.00)."
+    figure = with_part(78.0, measures=("2 %", "4 %"), protocol="grace", published={})
+    assert (
+        others_below(figure) == "Significantly below Base: Part, at 2 of 4 points: two at 2 % (−2.00) and two at 4 % (−2.00)."
+    )
 
 
 def test_a_trial_is_no_result() -> None:

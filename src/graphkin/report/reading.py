@@ -177,10 +177,29 @@ def free_rows(summary: Summary) -> str:
     return f"Propagated features, which cost nothing, are above {row} {where}."
 
 
+def others_below(summary: Summary) -> str:
+    """Which trained rows but "+" are significantly below the base, and where, in a sentence; empty where none is."""
+    experiment = summary.experiment
+    known = (experiment.base, enhanced_row(experiment))
+    several = len(experiment.measures) > 1
+    found = []
+    for row in (row.name for row in experiment.rows if not row.baseline and row.name not in known):
+        gains = {
+            f"{dataset} at {measure}" if several else dataset: gain
+            for dataset, measure in itertools.product(experiment.datasets, experiment.measures)
+            if (gain := gain_of(summary, row, dataset, measure)) is not None
+        }
+        below = [f"{where} ({signed(gain.points)})" for where, gain in gains.items() if mark(gain) == "▼"]
+        if below:
+            found.append(f"{row}, {_places(below, len(gains)) if several else 'on ' + enumerated(below)}")
+    return f"Significantly below {experiment.base}: {'; '.join(found)}." if found else ""
+
+
 def sentences_of(summary: Summary) -> list[str]:
     if summary.cut_to is not None:
         return [f"A trial: training was cut to {_counted(summary.cut_to, 'epoch')}, and nothing here is a result."]
-    return [text for text in (verdict(summary), free_rows(summary), agreement(summary), failed_runs(summary)) if text]
+    readings = (verdict, others_below, free_rows, agreement, failed_runs)
+    return [text for reading in readings if (text := reading(summary))]
 
 
 def enumerated(items: Iterable[str]) -> str:
