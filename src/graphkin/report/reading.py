@@ -111,16 +111,15 @@ def verdict(summary: Summary) -> str:
     row = enhanced_row(experiment)
     if row is None:
         return ""
-    several = len(experiment.measures) > 1
     found: dict[str, list[str]] = {}
     for dataset, measure in itertools.product(experiment.datasets, experiment.measures):
         gain = gain_of(summary, row, dataset, measure)
-        where = f"{dataset} at {measure}" if several else dataset
+        where = _where(experiment, dataset, measure)
         found.setdefault(_verdict_on(gain), []).append(where if gain is None else f"{where} ({signed(gain.points)})")
     total = sum(map(len, found.values()))
     base, parts = experiment.base, []
     for kind in (kind for kind in VERDICTS if kind in found):
-        parts.append(f"{kind.format(base=base)} {_places(found[kind], total) if several else 'on ' + enumerated(found[kind])}")
+        parts.append(f"{kind.format(base=base)} {_places(experiment, found[kind], total)}")
         base = "it"
     return f"{row} is {'; '.join(parts)}."
 
@@ -164,34 +163,31 @@ def free_rows(summary: Summary) -> str:
     free = next((one.name for one in experiment.rows if one.baseline == "propagated features"), None)
     if row is None or free is None:
         return ""
-    several = len(experiment.measures) > 1
     known, above = 0, []
     for dataset, measure in itertools.product(experiment.datasets, experiment.measures):
         ours, theirs = (cell_of(summary, name, dataset, measure) for name in (row, free))
         if ours.count and theirs.count:
             known += 1
-            above += [f"{dataset} at {measure}" if several else dataset] if theirs.mean > ours.mean else []
+            above += [_where(experiment, dataset, measure)] if theirs.mean > ours.mean else []
     if not above:
         return ""
-    where = _places(above, known) if several else f"on {enumerated(above)}"
-    return f"Propagated features, which cost nothing, are above {row} {where}."
+    return f"Propagated features, which cost nothing, are above {row} {_places(experiment, above, known)}."
 
 
 def others_below(summary: Summary) -> str:
     """Which trained rows but "+" are significantly below the base, and where, in a sentence; empty where none is."""
     experiment = summary.experiment
     known = (experiment.base, enhanced_row(experiment))
-    several = len(experiment.measures) > 1
     found = []
     for row in (row.name for row in experiment.rows if not row.baseline and row.name not in known):
         gains = {
-            f"{dataset} at {measure}" if several else dataset: gain
+            _where(experiment, dataset, measure): gain
             for dataset, measure in itertools.product(experiment.datasets, experiment.measures)
             if (gain := gain_of(summary, row, dataset, measure)) is not None
         }
         below = [f"{where} ({signed(gain.points)})" for where, gain in gains.items() if mark(gain) == "▼"]
         if below:
-            found.append(f"{row}, {_places(below, len(gains)) if several else 'on ' + enumerated(below)}")
+            found.append(f"{row}, {_places(experiment, below, len(gains))}")
     return f"Significantly below {experiment.base}: {'; '.join(found)}." if found else ""
 
 
@@ -221,7 +217,13 @@ def _verdict_on(gain: Difference | None) -> str:
     return sure if significant(gain) else not_sure
 
 
-def _places(places: list[str], total: int) -> str:
+def _where(experiment: Experiment, dataset: str, measure: str) -> str:
+    return f"{dataset} at {measure}" if len(experiment.measures) > 1 else dataset
+
+
+def _places(experiment: Experiment, places: list[str], total: int) -> str:
+    if len(experiment.measures) == 1:
+        return f"on {enumerated(places)}"
     count = f"at {len(places)} of {_counted(total, 'point')}"
     return count if len(places) > NAMED else f"{count}: {enumerated(places)}"
 
