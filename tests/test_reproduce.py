@@ -7,9 +7,11 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import joblib
@@ -22,6 +24,7 @@ from graphkin.datasets import Dataset
 from graphkin.errors import DivergedError, GraphError
 from graphkin.experiments import NAMES, SEARCHES, Experiment, experiments_named
 from graphkin.experiments import execute as execute_module
+from graphkin.experiments import reproduce as reproduce_module
 from graphkin.experiments.execute import Learned, execute
 from graphkin.experiments.plan import NUMBERS, Job, tasks_of
 from graphkin.experiments.reproduce import open_graphs, reproduce
@@ -141,6 +144,16 @@ def test_workers_end_when_who_they_work_for_is_killed(graph_file: Path, tmp_path
     for worker in alive:
         worker.kill()
     assert workers and not alive
+
+
+def test_a_worker_that_begins_after_who_it_works_for_was_killed_ends_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    ended = threading.Event()
+    monkeypatch.setattr(reproduce_module, "parent_process", lambda: SimpleNamespace(pid=gone.pid))
+    monkeypatch.setattr(os, "_exit", lambda status: ended.set())
+    reproduce_module._end_with_parent()
+    assert ended.wait(10)
 
 
 def test_rows_with_one_similarity_compute_it_once(graph_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import replace
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,7 +20,7 @@ from graphkin.errors import InputError
 from graphkin.experiments import Experiment
 from graphkin.experiments.execute import Failure, Keep, Learned, execute, learn, scored_outcome
 from graphkin.experiments.plan import IN_A_ROW, Job, Task, jobs_of
-from graphkin.experiments.store import Outcome, Store
+from graphkin.experiments.store import Outcome, Store, process_exists
 from graphkin.graphs import Graph
 from graphkin.progress import Style
 from graphkin.readers import open_graph
@@ -135,11 +134,11 @@ def _on_cpu(
     claimed: Iterator[Job], graphs: dict[str, Graph], device: str, jobs: int | None, watch: Watch, keep: Keep | None
 ) -> Iterator[tuple[Job, Outcome | Failure]]:
     workers = jobs or 1
-    parallel = joblib.Parallel(n_jobs=workers, return_as="generator_unordered", pre_dispatch=workers, batch_size=1)
+    parallel = joblib.Parallel(
+        n_jobs=workers, return_as="generator_unordered", pre_dispatch=workers, batch_size=1, initializer=_end_with_parent
+    )
     calls = (
-        joblib.delayed(_one)(
-            job, graphs[job.task.graph], device, watch.epochs(job) if workers == 1 else "none", keep, os.getpid()
-        )
+        joblib.delayed(_one)(job, graphs[job.task.graph], device, watch.epochs(job) if workers == 1 else "none", keep)
         for job in claimed
     )
     for job, results in parallel(calls):
@@ -147,11 +146,7 @@ def _on_cpu(
             yield job, found
 
 
-def _one(
-    job: Job, graph: Graph, device: str, progress: Style, keep: Keep | None, main: int
-) -> tuple[Job, list[Outcome | Failure]]:
-    if os.getpid() != main:
-        _end_with_parent()
+def _one(job: Job, graph: Graph, device: str, progress: Style, keep: Keep | None) -> tuple[Job, list[Outcome | Failure]]:
     return job, execute(job, graph, device, progress, keep)
 
 
@@ -185,13 +180,15 @@ def _begin_scoring() -> None:
     _end_with_parent()
 
 
-@functools.cache
 def _end_with_parent() -> None:
-    """A process that others work for may be killed; they would go on for nobody."""
-    parent = os.getppid()
+    """A process that others work for may be killed, also before they begin; they would go on for nobody."""
+    started_by, parent = parent_process(), os.getppid()
+    if started_by is None or started_by.pid is None or os.name == "nt":
+        return
+    starter = started_by.pid
 
     def watch() -> None:
-        while os.getppid() == parent:
+        while os.getppid() == parent and process_exists(starter):
             time.sleep(WAIT_SECONDS)
         os._exit(1)
 

@@ -326,12 +326,15 @@ def _alive(host: str, process: int, until: float) -> bool:
     """Whether a claim still holds; of another machine's process only the time tells."""
     if host != socket.gethostname() or os.name == "nt":
         return until > time.time()
-    if process == os.getpid():
-        return False
+    return process != os.getpid() and process_exists(process) and until > time.time()
+
+
+def process_exists(process: int) -> bool:
+    """Not for Windows, where signal 0 ends a process."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
         pass
-    return until > time.time()
+    return True
