@@ -380,8 +380,12 @@ def test_a_dataset_that_is_missing_is_said_and_an_asked_one_is_an_error(
     assert "no graph of " in capsys.readouterr().err
     text = mine.read_text(encoding="utf-8")
     mine.write_text(text.replace("datasets = [", f'datasets = ["{graph_file}", '), encoding="utf-8")
+    assert run(["reproduce", str(mine), "--device", "cpu"]) == 0
+    printed = capsys.readouterr()
+    assert printed.err.startswith("wikics was left out: "), "said before the runs"
+    assert "wikics was left out: " in printed.out.replace("\n", ""), "and beside the tables"
     assert run(["reproduce", str(mine), "--device", "cpu", "--quiet"]) == 0
-    assert "wikics was left out: " in capsys.readouterr().out.replace("\n", "")
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize(

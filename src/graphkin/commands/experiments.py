@@ -91,6 +91,9 @@ def reproduce_command(
     graphs, missing = open_graphs(chosen, data_root, datasets)
     if not graphs:
         raise SettingError(f"no graph of {', '.join(names or ())} can be opened: {next(iter(missing.values()))}")
+    left_out = [f"{name} was left out: {reason}" for name, reason in missing.items()]
+    for line in left_out if not quiet else ():
+        print(line, file=sys.stderr)
     with contextlib.closing(Store(store)) as results:
         results.check_writable()
         with _finished_runs_kept(store), watch(quiet=quiet) as watching:
@@ -107,8 +110,8 @@ def reproduce_command(
         for summary in summaries:
             for table in summary_tables(summary):
                 console.print(table)
-        for name, reason in missing.items():
-            console.print(f"{name} was left out: {reason}", soft_wrap=True)
+        for line in left_out:
+            console.print(line, soft_wrap=True)
         if left:
             console.print(f"{left} runs are left, for which there was no time: the same command goes on")
         options = [f" --experiment {name}" for name in names or () if name not in (*EXPERIMENTS, "all")]

@@ -75,7 +75,8 @@ class Job:
 
     @property
     def row(self) -> str:
-        labels = f", {self.task.per_class} labels" if self.task.per_class is not None else ""
+        count = self.task.per_class
+        labels = "" if count is None else f", {count} label{'s' * (count > 1)}"
         return f"{self.labels[0]} on {Path(self.task.graph).name}{labels}"
 
 
