@@ -30,9 +30,10 @@ names the commits, "-dirty" where the code had changes that were not committed.
 What to know before reading:
 - "GRACE+" and "GCA+" are the paper's equation ("sum" pooling); the rows with mean pooling are what the authors' programs
   compute, with their settings. "Untuned" has 10 effective positives, 90 % effective negatives and one β on all graphs.
-- The parts change only what they name (G: β = 0, F: β = 1). On cora and citeseer, where τ_p is a number, how many nodes
-  attract changes with that: on cora the median anchor has {whole} effective positives with GRACE+, {structure} with
-  structure only and {features} with features only, of {nodes} nodes. The paper does not say whether it tuned each part.
+- The parts change only what they name (G: β = 0, F: β = 1). Where settings name τ_p, which is everywhere but in GRACE+ on
+  pubmed and dblp, how many nodes attract changes with that: in GRACE+ on cora the median anchor has {whole} effective
+  positives, {structure} with structure only and {features} with features only, of {nodes} nodes. The paper does not say
+  whether it tuned each part.
 - On pubmed and dblp the parts, mean pooling and the untuned row ask for 10 seeds.
 - Every seed is a new initialisation and, where splits are random, a new split. A base and its "+" share both, so gains
   are paired.

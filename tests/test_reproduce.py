@@ -18,6 +18,7 @@ import joblib
 import numpy as np
 import psutil
 import pytest
+from joblib.parallel import LokyBackend
 
 from graphkin.cli import run
 from graphkin.datasets import Dataset
@@ -266,6 +267,7 @@ def test_few_labels_of_a_graph_without_splits_fail_in_a_line(
     assert run(["reproduce", str(mine), "--device", "cpu", "--quiet", "--store", str(tmp_path / "s.sqlite")]) == 2
     error = capsys.readouterr().err
     assert "8 runs failed" in error and "comes with no public split" in error
+    assert "on small.npz, 1 label, seed 0" in error
 
 
 def test_the_table_is_of_the_graph_as_it_is_now(graph_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -337,6 +339,32 @@ def test_runs_on_a_cluster_through_joblib(graph_file: Path, tmp_path: Path) -> N
     ):
         reproduce([experiment], there, graphs, Lines(show=False), device="cpu", jobs=2)
     assert summarise(experiment, there).as_dict() == summarise(experiment, here).as_dict()
+
+
+def test_a_backend_that_gives_results_only_all_together_stores_them_round_by_round(
+    graph_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Together(LokyBackend):  # type: ignore[misc]
+        """As Ray's."""
+
+        supports_return_generator = False
+
+    joblib.register_parallel_backend("together", Together)
+    (experiment,) = experiments_named([str(definition(tmp_path, graph_file))])
+    graphs, _ = open_graphs([experiment], None)
+    here, there = Store(tmp_path / "here.sqlite"), Store(tmp_path / "there.sqlite")
+    reproduce([experiment], here, graphs, Lines(show=False), device="cpu")
+    claim, finished_at_claims = there.claim, list[int]()
+
+    def noticed(task: str, seeds: tuple[int, ...]) -> tuple[int, ...]:
+        finished_at_claims.append(len(there.finished()))
+        return claim(task, seeds)
+
+    monkeypatch.setattr(there, "claim", noticed)
+    with joblib.parallel_config("together"):
+        reproduce([experiment], there, graphs, Lines(show=False), device="cpu", jobs=2)
+    assert summarise(experiment, there).as_dict() == summarise(experiment, here).as_dict()
+    assert finished_at_claims == [run // 2 * 2 for run in range(len(here.finished()))]
 
 
 @pytest.mark.parametrize(

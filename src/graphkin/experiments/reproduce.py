@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import threading
 import time
@@ -134,16 +135,26 @@ def _on_cpu(
     claimed: Iterator[Job], graphs: dict[str, Graph], device: str, jobs: int | None, watch: Watch, keep: Keep | None
 ) -> Iterator[tuple[Job, Outcome | Failure]]:
     workers = jobs or 1
-    parallel = joblib.Parallel(
-        n_jobs=workers, return_as="generator_unordered", pre_dispatch=workers, batch_size=1, initializer=_end_with_parent
-    )
     calls = (
         joblib.delayed(_one)(job, graphs[job.task.graph], device, watch.epochs(job) if workers == 1 else "none", keep)
         for job in claimed
     )
-    for job, results in parallel(calls):
+    options = {"n_jobs": workers, "pre_dispatch": workers, "batch_size": 1, "initializer": _end_with_parent}
+    backend, _ = joblib.parallel.get_active_backend()
+    if backend.supports_return_generator:
+        done = joblib.Parallel(return_as="generator_unordered", **options)(calls)
+    else:
+        done = _in_rounds(joblib.Parallel(**options), calls, workers)
+    for job, results in done:
         for found in results:
             yield job, found
+
+
+def _in_rounds(parallel: joblib.Parallel, calls: Iterator[Any], size: int) -> Iterator[tuple[Job, list[Outcome | Failure]]]:
+    """For backends that give results only when all are ready, as Ray's does: a call for each process at a time."""
+    with parallel:
+        while some := list(itertools.islice(calls, size)):
+            yield from parallel(some)
 
 
 def _one(job: Job, graph: Graph, device: str, progress: Style, keep: Keep | None) -> tuple[Job, list[Outcome | Failure]]:
