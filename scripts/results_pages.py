@@ -42,7 +42,6 @@ What to know before reading:
 - On photo the authors' learning rate is 0.1, with which some runs collapse in their first epochs: all nodes point the
   same way, and stay so. A sentence above the table counts them. On a CPU in float32 it is seen with
   `graphkin reproduce gca --datasets photo --rows "ideal (sees all labels)" --seeds 2 --epochs 18 --device cpu`.
-- "n = 3 of 20" is a cell with 3 seeds so far; read it as a direction.
 - Wiki-CS is defined (`graphkin reproduce gca --datasets wikics`) and was not run: its file was not at hand.
 """
 SEARCHED = """## What was searched
