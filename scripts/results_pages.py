@@ -33,7 +33,7 @@ What to know before reading:
 - The parts change only what they name (G: β = 0, F: β = 1). Where settings name τ_p, which is everywhere but in GRACE+ on
   pubmed and dblp, how many nodes attract changes with that: in GRACE+ on cora the median anchor has {whole} effective
   positives, {structure} with structure only and {features} with features only, of {nodes} nodes. The paper does not say
-  whether it tuned each part.
+  whether it tuned each part; at the settings of the whole, neither pooling gives its numbers of G and F on most graphs.
 - On pubmed and dblp the parts, mean pooling and the untuned row ask for 10 seeds.
 - Every seed is a new initialisation and, where splits are random, a new split. A base and its "+" share both, so gains
   are paired.

@@ -81,17 +81,20 @@ def test_rows_with_mean_pooling_have_the_authors_temperatures() -> None:
         assert settings["pooling"] == "mean"
 
 
-def test_ablations_are_parts_of_the_same_settings() -> None:
-    methods = {row.name: row.chosen("pubmed") for row in experiment_named("ablation-grace").rows}
-    whole = methods["GRACE+"]
-    assert whole is not None
+@pytest.mark.parametrize("pooling", ["sum", "mean"])
+def test_ablations_are_parts_of_the_same_settings(pooling: str) -> None:
+    chosen = {row.name: row.chosen("pubmed") for row in experiment_named("ablation-grace").rows}
+    methods = {name: method for name, method in chosen.items() if method is not None and method.pooling == pooling}
+    (whole,) = (method for method in methods.values() if method.name == "grace+")
+    assert len(methods) == {"sum": 6, "mean": 5}[pooling]
     for name, method in methods.items():
-        assert method is not None
         assert isinstance(method.positives, OwnCounterpart) == (name == "GRACE" or "(N)" in name)
         assert isinstance(method.negatives, Uniform) == (name == "GRACE" or "(P)" in name)
         for part, kind in ((method.positives, Attract), (method.negatives, Repel)):
             assert not isinstance(part, kind) or part in (whole.positives, whole.negatives)
         assert method.encoder == whole.encoder
+        beta = {"grace": None, "grace+(g)": 0.0, "grace+(f)": 1.0}.get(method.name, whole.settings()["beta"])
+        assert method.settings().get("beta") == beta
 
 
 def test_a_grid_is_one_row_a_combination() -> None:
