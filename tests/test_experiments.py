@@ -81,12 +81,14 @@ def test_rows_with_mean_pooling_have_the_authors_temperatures() -> None:
         assert settings["pooling"] == "mean"
 
 
-@pytest.mark.parametrize("pooling", ["sum", "mean"])
-def test_ablations_are_parts_of_the_same_settings(pooling: str) -> None:
-    chosen = {row.name: row.chosen("pubmed") for row in experiment_named("ablation-grace").rows}
+@pytest.mark.parametrize("dataset", ["cora", "citeseer", "pubmed", "dblp"])
+@pytest.mark.parametrize(("pooling", "whole_row"), [("sum", "GRACE+"), ("mean", "GRACE+ (mean pooling, authors' settings)")])
+def test_ablations_are_parts_of_the_same_settings(pooling: str, whole_row: str, dataset: str) -> None:
+    chosen = {row.name: row.chosen(dataset) for row in experiment_named("ablation-grace").rows}
     methods = {name: method for name, method in chosen.items() if method is not None and method.pooling == pooling}
-    (whole,) = (method for method in methods.values() if method.name == "grace+")
     assert len(methods) == {"sum": 6, "mean": 5}[pooling]
+    whole = methods[whole_row]
+    assert whole in [row.chosen(dataset) for row in experiment_named("grace-ratios").rows if row.name == whole_row]
     for name, method in methods.items():
         assert isinstance(method.positives, OwnCounterpart) == (name == "GRACE" or "(N)" in name)
         assert isinstance(method.negatives, Uniform) == (name == "GRACE" or "(P)" in name)
