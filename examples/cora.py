@@ -71,10 +71,9 @@ def free_embeddings(row: str, graph: graphkin.Graph, seed: int) -> Any:
 
 def train(graph: graphkin.Graph, method: str, seed: int, device: str, folder: Path, settings: dict[str, Any]) -> Tensor:
     fitted = graphkin.fit(graph, method, seed=seed, device=device, progress="visible", **settings)
-    embeddings = fitted.embed(graph)
     run = prepare_folder(folder / f"{method.replace('+', 'plus')}-seed{seed}", overwrite=True)
-    write_run(run, fitted, graph, embeddings, scores={})
-    return embeddings
+    write_run(run, fitted, graph)
+    return fitted.embed(graph)
 
 
 def table(accuracies: dict[str, list[float]], seconds: dict[str, list[float]]) -> Table:

@@ -43,6 +43,7 @@ def make_case(seed: int, n: int | None = None, *, negative: bool = False, width:
         x = x - 0.5
     x[torch.rand(n, generator=draw) < 0.2] = 0
     x[0] = x[0].abs() + 0.1
+    x = x.float().double()  # a graph keeps features in float32
     u, v = (unit(torch.randn(n, width, generator=draw, dtype=torch.float64)) for _ in range(2))
     return Case(n, edges, x, u, v, seed)
 

@@ -110,7 +110,7 @@ def test_refused() -> None:
     with pytest.raises(SettingError, match="unknown preset for gca 'cora'"):
         method_named("gca", "cora")
     mistakes: list[tuple[dict[str, Any], str]] = [
-        ({"epochs": 0}, "epochs must be a whole number >= 1, found 0"),
+        ({"epochs": 0}, "epochs must be a whole number >= 1 and <= 10000000, found 0"),
         ({"learning_rate": 0}, "learning_rate must be a number > 0"),
         ({"tau": -1}, "tau must be a number > 0, found -1"),
         ({"alpha": 1.5}, "alpha must be a number > 0 and < 1"),

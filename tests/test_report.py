@@ -88,7 +88,7 @@ def run_folder(folder: Path, graph: Graph, method: str = "grace+", kind: str = "
         value = {"protocol": "grace", "accuracy_mean": 81.5, "accuracy_std": 0.5, "accuracy": [81.0, 82.0]}
         scores = {**value, "of": method, "baselines": {"raw features": value}}
     folder.mkdir(exist_ok=True)
-    write_run(folder, fitted, graph, fitted.embed(graph), scores, kind)
+    write_run(folder, fitted, graph, lambda embeddings: scores, kind)
     return folder
 
 
@@ -385,9 +385,9 @@ def test_refused_folders(small: Graph, tmp_path: Path) -> None:
     ):
         fit_page(folder, small)
     for text, message in (
-        ("{", "is no readable JSON"),
-        ("[]", "was not written by graphkin fit, or is damaged: it has no proper settings"),
-        ("{}", "no proper .*method"),
+        ("{", r"run\.json was not written by graphkin fit, or is damaged"),
+        ("[]", "it must be a table, found list"),
+        ("{}", r"method must be there"),
     ):
         (folder / "run.json").write_text(text)
         with pytest.raises(OutputError, match=message):

@@ -10,15 +10,19 @@ import scipy.sparse.linalg
 import torch
 from torch import Tensor
 
-from graphkin.errors import GraphError, check_choice
+from graphkin.errors import GraphError, check_choice, first_line
+from graphkin.files import check_memory
 from graphkin.sparse import SparseMatrix
 
 SPARSE_BELOW = 0.1
 """Features with a smaller share of non-zero entries are kept sparse."""
 STRUCTURAL = ("degree", "positional")
 """Features that can be made from the edges alone."""
+BYTES_A_NODE = {"degree": 64, "positional": 8 * 3 * 32}
+"""that making them takes at least"""
 
 MOST_CLASSES = 100_000
+MOST_FEATURES = 2**24
 
 Features = Tensor | SparseMatrix
 
@@ -27,14 +31,18 @@ def checked_features(x: Any) -> Features:
     if isinstance(x, SparseMatrix):
         matrix: Features = x
     elif scipy.sparse.issparse(x):
+        if x.ndim != 2:
+            raise GraphError(f"features must have shape [nodes, features], found {x.shape}.")
         if x.dtype.kind not in "biuf":
             raise GraphError(f"features must be numbers, found a matrix of type {x.dtype}.")
+        _check_width(x.shape[1])
         matrix = SparseMatrix.from_scipy(x)
     elif isinstance(x, Tensor) and x.layout != torch.strided:
-        matrix = SparseMatrix(x.detach().cpu().to_sparse_coo().coalesce().to_sparse_csr().float())
+        matrix = _sparse_features(x)
     else:
         matrix = _dense_features(x)
     nodes, width = matrix.shape
+    _check_width(width)
     if nodes == 0:
         raise GraphError("the graph has no nodes: features must have at least one row, found shape (0, ...).")
     if width == 0:
@@ -47,24 +55,63 @@ def checked_features(x: Any) -> Features:
     return matrix
 
 
+def _check_width(width: int) -> None:
+    if width > MOST_FEATURES:
+        raise GraphError(f"a graph may have at most {MOST_FEATURES:,} features a node, found {width:,}.")
+
+
 def _dense_features(x: Any) -> Tensor:
-    array = x.detach().cpu() if isinstance(x, Tensor) else _numeric(np.asarray(x), "features")
+    """In float32, which is what everything is computed in."""
+    array = _numeric(x, "features")
     if array.dim() != 2:
         raise GraphError(f"features must have shape [nodes, features], found {tuple(array.shape)}.")
-    if array.is_complex():
-        raise GraphError("features must be real numbers, found complex ones.")
-    return array.to(array.dtype if array.dtype == torch.float64 else torch.float32)
+    return array.to(torch.float32)
 
 
-def _numeric(array: Any, what: str) -> Tensor:
+def _sparse_features(x: Tensor) -> SparseMatrix:
+    if x.is_nested or x.dim() != 2 or x.is_meta or x.is_complex():
+        raise GraphError(f"sparse features must be a matrix of real numbers, found a {x.layout} tensor of {x.dtype}.")
+    try:
+        return SparseMatrix(x.detach().cpu().to_sparse_coo().coalesce().float().to_sparse_csr())
+    except (RuntimeError, ValueError) as error:  # a layout that PyTorch cannot turn into another
+        raise GraphError(f"features of the layout {x.layout} cannot be read: {first_line(error)}") from error
+
+
+def _numeric(values: Any, what: str) -> Tensor:
+    """A tensor of real numbers on the CPU from whatever holds them."""
+    if isinstance(values, Tensor):
+        return plain_tensor(values, what)
+    array = as_array(values, what)
     if array.dtype.kind not in "biuf":
         raise GraphError(f"{what} must be numbers, found an array of type {array.dtype}.")
+    if np.ma.is_masked(values):
+        raise GraphError(f"{what} must be complete, found {int(np.ma.getmask(values).sum())} masked values.")
     if array.dtype == np.longdouble:
         array = array.astype(np.float64)
     if array.dtype == np.uint64:
-        array = array.astype(np.int64)
+        array = array.astype(np.int64 if not array.size or array.max() < 2**63 else np.float64)
     array = array.astype(array.dtype.newbyteorder("="), copy=False)
     return torch.from_numpy(np.require(array, requirements=["C", "W"]))
+
+
+def as_array(values: Any, what: str) -> np.ndarray:
+    try:
+        return np.asarray(values)
+    except Exception as error:  # what a user's object does when it is asked for an array
+        raise GraphError(f"{what} must be an array, found {type(values).__name__} ({first_line(error)}).") from error
+
+
+def plain_tensor(tensor: Tensor, what: str) -> Tensor:
+    kinds = {
+        "meta": tensor.is_meta,
+        "quantised": tensor.is_quantized,
+        "complex": tensor.is_complex(),
+        "nested": tensor.is_nested,
+    }
+    if any(kinds.values()) or tensor.layout != torch.strided:
+        kind = next((name for name, holds in kinds.items() if holds), "sparse")
+        raise GraphError(f"{what} must be real numbers in a plain tensor, found a {kind} one ({tensor.dtype}).")
+    return tensor.detach().cpu()
 
 
 def _not_finite(x: Features) -> str:
@@ -89,13 +136,13 @@ class Edges(NamedTuple):
 
 def checked_edges(edge_index: Any, nodes: int, edge_weight: Any = None) -> Edges:
     """Weights of duplicates are added; where both directions are given, their mean is the weight of the edge."""
-    edges = edge_index.detach().cpu() if isinstance(edge_index, Tensor) else _numeric(np.asarray(edge_index), "edge_index")
+    edges = _numeric(edge_index, "edge_index")
     weight = None if edge_weight is None else _weights(edge_weight, edges.numel() // 2)
     if edges.numel() == 0:
         return Edges(torch.empty(2, 0, dtype=torch.long), None if weight is None else torch.empty(0), ())
     if edges.dim() != 2 or edges.size(0) != 2:
         raise GraphError(f"edge_index must have shape [2, edges], found {tuple(edges.shape)}.")
-    if edges.is_floating_point() or edges.is_complex() or edges.dtype == torch.bool:
+    if edges.is_floating_point() or edges.dtype == torch.bool:
         raise GraphError(f"edge_index must hold whole numbers (node indices), found {edges.dtype}.")
     edges = edges.long()
     low, high = int(edges.min()), int(edges.max())
@@ -137,7 +184,7 @@ def _merged(keys: Tensor, weight: Tensor | None, how: str) -> tuple[Tensor, Tens
 
 
 def _weights(edge_weight: Any, edges: int) -> Tensor:
-    weight = edge_weight.detach().cpu() if isinstance(edge_weight, Tensor) else _numeric(np.asarray(edge_weight), "weights")
+    weight = _numeric(edge_weight, "edge weights")
     if weight.shape != (edges,):
         raise GraphError(f"there must be one weight an edge ({edges}), found shape {tuple(weight.shape)}.")
     kept = weight.float()
@@ -150,29 +197,29 @@ def _weights(edge_weight: Any, edges: int) -> Tensor:
 
 
 def checked_labels(y: Any, nodes: int) -> Tensor | None:
-    """Class numbers as int64, with -1 where the label is unknown."""
+    """Class numbers as int64, with -1 where the label is unknown: negative, NaN or masked."""
     if y is None:
         return None
-    labels = y.detach().cpu() if isinstance(y, Tensor) else _numeric(np.asarray(y), "labels")
+    labels = _numeric(np.ma.filled(y, -1) if np.ma.is_masked(y) and y.dtype.kind in "if" else y, "labels")
     if labels.dim() == 2 and labels.size(1) == 1:
         labels = labels[:, 0]
     if labels.shape != (nodes,):
         raise GraphError(f"labels must have one entry a node ({nodes}), found shape {tuple(labels.shape)}.")
     if labels.is_floating_point():
-        labels = torch.where(torch.isnan(labels), torch.full_like(labels, -1), labels)
-        if not torch.equal(labels, labels.round()):
-            raise GraphError("labels must be whole numbers (class 0, 1, ...; -1 or NaN: unknown), found fractions.")
-    labels = labels.long().clamp(min=-1)
-    if int(labels.max()) >= MOST_CLASSES:
-        raise GraphError(f"labels must be class numbers below {MOST_CLASSES:,}, found {int(labels.max())}.")
-    return labels
+        labels = torch.where(torch.isnan(labels), torch.full_like(labels, -1), labels).double()
+        if not torch.equal(labels, labels.round()) or bool(labels.isinf().any()):
+            kind = "infinite ones" if labels.isinf().any() else "fractions"
+            raise GraphError(f"labels must be whole numbers (class 0, 1, ...; -1 or NaN: unknown), found {kind}.")
+    if labels.numel() and float(labels.max()) >= MOST_CLASSES:
+        raise GraphError(f"labels must be class numbers below {MOST_CLASSES:,}, found {labels.max().item():.0f}.")
+    return labels.clamp(min=-1).long() if labels.dtype != torch.bool else labels.long()
 
 
 def checked_mask(what: str, mask: Any, nodes: int) -> Tensor | None:
     """Booleans [N, splits]."""
     if mask is None:
         return None
-    tensor = mask.detach().cpu() if isinstance(mask, Tensor) else _numeric(np.asarray(mask), what)
+    tensor = _numeric(mask, what)
     if tensor.dim() not in (1, 2) or tensor.size(0) != nodes or tensor.numel() == 0:
         raise GraphError(f"{what} must have one entry a node ({nodes}), found shape {tuple(tensor.shape)}.")
     return tensor.bool().reshape(nodes, -1)
@@ -209,6 +256,7 @@ def structural_features(edge_index: Tensor, nodes: int, kind: str, size: int = 3
     D^{-1/2} A D^{-1/2}, which are the smoothest of the Laplacian, with the sign that makes their largest entry positive.
     """
     check_choice("features", kind, STRUCTURAL)
+    check_memory(f"{kind} features of {nodes:,} nodes", BYTES_A_NODE[kind] * nodes)
     degree = torch.bincount(edge_index[0], minlength=nodes)
     if kind == "degree":
         bins = (degree + 1).double().log2().long()

@@ -6,15 +6,15 @@ A checkpoint is a safetensors file, written whole or not at all; nothing in it i
 from __future__ import annotations
 
 import json
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from graphkin.errors import OutputError, check_whole
-from graphkin.files import write_tensors
+from graphkin.files import read_tensors, reading, write_tensors
 
 FORMAT = "graphkin-checkpoint-1"
 
@@ -31,8 +31,9 @@ class Checkpoint:
     def __post_init__(self) -> None:
         check_whole("checkpoint_every", self.every, at_least=1)
 
-    def damaged(self) -> OutputError:
-        return OutputError(f"{self.path} is not a checkpoint of graphkin, or is damaged: remove it to start anew.")
+    def reading(self) -> AbstractContextManager[None]:
+        complaint = "is not a checkpoint of graphkin, or is damaged: remove it to start anew"
+        return reading(self.path, complaint, OutputError)
 
     def write(self, epoch: int, state: dict[str, Tensor]) -> None:
         tensors = {name: value.detach().cpu().contiguous() for name, value in state.items()}
@@ -43,14 +44,12 @@ class Checkpoint:
         """Epoch and state; None if nothing was written yet. A checkpoint of another run is refused, not replaced."""
         if not self.path.exists():
             return None
-        try:
-            with safe_open(self.path, framework="pt") as file:
-                metadata = file.metadata() or {}
-                tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+        with self.reading():
+            metadata, tensors = read_tensors(self.path)
             known = metadata["format"] == FORMAT
             epoch, identity = int(metadata["epoch"]), dict(json.loads(metadata["identity"]))
-        except (SafetensorError, OSError, KeyError, ValueError, TypeError) as error:
-            raise self.damaged() from error
+            if not all(value.isfinite().all() for value in tensors.values()):
+                raise ValueError("it holds NaN or infinite values")
         wanted = json.loads(json.dumps(self.identity))
         if not known or identity != wanted:
             different = _different(wanted, identity) or ["format"]

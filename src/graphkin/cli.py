@@ -1,92 +1,119 @@
-"""The command line: its commands, and what becomes of their errors."""
+"""The program: what surrounds its commands, from the first signal to the exit status.
+
+Nothing heavy is imported before :func:`main` has seen to the streams and to Ctrl-C.
+"""
 
 from __future__ import annotations
 
 import io
+import os
+import signal
 import sys
-import traceback
-from typing import Annotated
+from typing import Any
 
-import typer
+from graphkin import signals
+from graphkin.errors import InputError, first_line, printable
 
-from graphkin import __version__
-from graphkin.commands.bench import bench_command
-from graphkin.commands.experiments import export_command, merge_command, report_command, reproduce_command
-from graphkin.commands.graphs import datasets_command, embed_command, evaluate_command, fit_command
-from graphkin.commands.options import INTERRUPTED
-from graphkin.errors import InputError, SettingError
-from graphkin.parallel import LostError, ToldElsewhereError, launched
-
-app = typer.Typer(
-    name="graphkin",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode="rich",
-    help="Node embeddings from a graph without labels: similar nodes attract, dissimilar nodes repel.",
-)
-app.command("fit")(fit_command)
-app.command("embed")(embed_command)
-app.command("evaluate")(evaluate_command)
-app.command("datasets")(datasets_command)
-app.command("reproduce")(reproduce_command)
-app.command("report")(report_command)
-app.command("bench")(bench_command)
-results_app = typer.Typer(no_args_is_help=True, help="Export and merge stores of finished runs.")
-results_app.command("export")(export_command)
-results_app.command("merge")(merge_command)
-app.add_typer(results_app, name="results")
-
-
-def _version(wanted: bool) -> None:
-    if wanted:
-        print(f"graphkin {__version__}")
-        raise typer.Exit
-
-
-@app.callback()
-def main_options(
-    context: typer.Context,
-    version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
-    ] = False,
-) -> None:
-    if context.invoked_subcommand != "fit" and launched().size > 1:
-        raise SettingError(f"torchrun goes with fit, which shares out its work; {context.invoked_subcommand} is run once.")
+BROKEN_PIPE = 128 + 13
 
 
 def main() -> None:
+    _open_closed_streams()
+    signal.signal(signal.SIGINT, _leave_at_once)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
-    sys.exit(run(sys.argv[1:] or ["--help"]))
+    try:
+        import graphkin.commands.app  # noqa: F401
+    except (ImportError, MemoryError, OSError, SystemError) as error:
+        reason = first_line(error)
+        sys.exit(_complain(f"graphkin cannot start, because a library it needs cannot be loaded ({reason}): is there memory?"))
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    status = run(sys.argv[1:] or ["--help"])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.exit(_flushed(status))
 
 
 def run(arguments: list[str]) -> int:
-    """Exit status: 0 it worked, 2 the user's mistake in one line, 1 a failure of ours."""
-    try:
-        status = app(arguments, prog_name="graphkin", standalone_mode=False)
-    except InputError as error:
-        return _complain(str(error))
-    except LostError as error:
-        _complain(str(error))
-        return 1
-    except ToldElsewhereError:
-        return 2
-    except OSError as error:
-        return _complain(f"{error.filename or 'a file'}: {error.strerror or error}")
-    except KeyboardInterrupt:
-        print("graphkin: interrupted; nothing was written.", file=sys.stderr)
-        return INTERRUPTED
-    except Exception as error:
-        message = getattr(error, "format_message", None)
-        if message is not None:
-            return _complain(message())
-        traceback.print_exc()
-        print("graphkin: this is a failure of graphkin itself, please report it.", file=sys.stderr)
-        return 1
+    """Exit status: 0 it worked, 2 the user's mistake in one line, 1 a failure of ours, 130 Ctrl-C, 143 SIGTERM."""
+    from graphkin.commands.app import app
+    from graphkin.parallel import LostError, ToldElsewhereError
+
+    with signals.sigterm_obeyed():
+        try:
+            status = app(arguments, prog_name="graphkin", standalone_mode=False)
+        except InputError as error:
+            return _complain(str(error))
+        except LostError as error:
+            _complain(str(error))
+            return 1
+        except ToldElsewhereError:
+            return 2
+        except signals.EndedError as end:
+            if isinstance(end.__cause__, BrokenPipeError):
+                return BROKEN_PIPE
+            _complain(f"{'terminated' if signals.terminated() else 'interrupted'} before the end.")
+            return signals.status()
+        except OSError as error:
+            return _complain(f"{error.filename or 'a file or the output'}: {error.strerror or error}")
+        except Exception as error:
+            return _unexpected(error)
     return status if isinstance(status, int) else 0
 
 
+def _unexpected(error: Exception) -> int:
+    import traceback
+
+    message: Any = getattr(error, "format_message", None)
+    if message is not None:
+        return _complain(message())
+    if _is_lack_of_memory(error):
+        return _complain(
+            f"there is not enough memory ({first_line(error)}): try --memory, fewer features or a smaller hidden, "
+            "or a machine with more."
+        )
+    traceback.print_exception(error)
+    print("graphkin: this is a failure of graphkin itself, please report it.", file=sys.stderr)
+    return 1
+
+
+def _is_lack_of_memory(error: Exception) -> bool:
+    """PyTorch says it in a RuntimeError, on a GPU in one of its own."""
+    words = ("can't allocate memory", "not enough memory", "out of memory")
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and any(word in str(error) for word in words))
+
+
 def _complain(message: str) -> int:
-    print("graphkin: " + " ".join(message.split()), file=sys.stderr)
+    print("graphkin: " + " ".join(printable(message).split()), file=sys.stderr)
     return 2
+
+
+def _open_closed_streams() -> None:
+    """A file that is opened later must not take the number of a closed stream, into which libraries then write."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, "r" if number == 0 else "w", closefd=False))  # noqa: SIM115
+
+
+def _leave_at_once(number: int, frame: object) -> None:
+    """While libraries are imported there is nothing to lose, and an exception could end up anywhere."""
+    os.write(2, b"graphkin: interrupted before the end.\n")
+    os._exit(signals.INTERRUPTED)
+
+
+def _flushed(status: int) -> int:
+    """The status, or that of output that nobody reads or that does not fit on the disk."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        status = BROKEN_PIPE
+    except OSError as error:
+        status = _complain(f"standard output cannot be written: {error.strerror}.")
+    else:
+        return status
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or the interpreter tries once more, and complains
+    return status

@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 from torch_geometric.data import Data
 
+from graphkin.errors import SettingError, shown
 from graphkin.graphs import Graph
 from graphkin.methods import Method
 from graphkin.training import fit
@@ -45,6 +46,8 @@ class NodeEmbedder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Graph | Data, y: object = None) -> NodeEmbedder:  # noqa: N803
         """Train on a graph; ``y`` is ignored (methods that need labels take them from the graph)."""
+        if self.settings is not None and not isinstance(self.settings, dict):
+            raise SettingError(f"settings must be a dict of settings by name, found {shown(self.settings)}.")
         settings = dict(self.settings or {})
         if self.epochs is not None:
             settings["epochs"] = self.epochs

@@ -7,9 +7,25 @@ import math
 import numbers
 from collections.abc import Iterable
 
+LONGEST_REASON, LONGEST_MESSAGE = 200, 2000
+
+
+def printable(text: str) -> str:
+    """The text with control characters as their escapes: what stands in a user's file must not steer the terminal."""
+    return "".join(char if char.isprintable() or char in "\n\t" else repr(char)[1:-1] for char in text)
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, in one line."""
+    lines = str(error).strip().splitlines()
+    return printable(lines[0][:LONGEST_REASON]) if lines else type(error).__name__
+
 
 class InputError(ValueError):
     """Something the user gave is wrong; the message says what, and what would be right."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message if len(message) <= LONGEST_MESSAGE else message[:LONGEST_MESSAGE] + "..."))
 
 
 class GraphError(InputError):
@@ -44,10 +60,22 @@ def unknown(what: str, found: str, allowed: Iterable[str]) -> SettingError:
     return SettingError(f"unknown {what} {found!r}.{hint} Allowed: {', '.join(names)}.")
 
 
+def check_text(name: str, value: object, *, optional: bool = False) -> None:
+    if not isinstance(value, str) and not (optional and value is None):
+        raise SettingError(f"{name} must be a text, found {shown(value)}.")
+
+
+def check_flag(name: str, value: object) -> None:
+    if not isinstance(value, bool):
+        raise SettingError(f"{name} must be True or False, found {shown(value)}.")
+
+
 def check_choice(name: str, value: object, allowed: Iterable[str]) -> None:
     names = list(allowed)
+    if not isinstance(value, str):
+        raise SettingError(f"{name} must be one of {', '.join(names)}, found {shown(value)}.")
     if value not in names:
-        raise unknown(name, str(value), names)
+        raise unknown(name, value, names)
 
 
 def check_range(
@@ -69,14 +97,14 @@ def check_range(
     if not (math.isfinite(_number(value)) and all(holds for _, holds in bounds)):
         given = (above, at_least, below, at_most)
         rule = " and ".join(text for (text, _), bound in zip(bounds, given, strict=True) if bound is not None)
-        raise SettingError(f"{name} must be a number {rule}, found {_shown(value)}.")
+        raise SettingError(f"{name} must be {f'a number {rule}'.strip()}, found {shown(value)}.")
 
 
 def check_whole(name: str, value: object, *, at_least: int, at_most: int = 2**40) -> None:
     whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
     if not whole or not at_least <= int(value) <= at_most:  # type: ignore[call-overload]
         upper = f" and <= {at_most}" if at_most < 2**40 or (whole and int(value) > at_most) else ""  # type: ignore[call-overload]
-        raise SettingError(f"{name} must be a whole number >= {at_least}{upper}, found {_shown(value)}.")
+        raise SettingError(f"{name} must be a whole number >= {at_least}{upper}, found {shown(value)}.")
 
 
 def _number(value: object) -> float:
@@ -89,6 +117,12 @@ def _number(value: object) -> float:
         return math.nan
 
 
-def _shown(value: object) -> str:
-    text = repr(value) if isinstance(value, str) else str(value)
+def shown(value: object) -> str:
+    """A number or a text as it is; of anything else, its type."""
+    if not isinstance(value, str | bytes | numbers.Number | tuple | list | None):
+        return type(value).__name__
+    try:
+        text = str(value) if isinstance(value, numbers.Number) else repr(value)
+    except ValueError:  # a whole number of more digits than Python prints
+        return "a number of thousands of digits"
     return text if len(text) <= 60 else text[:57] + "..."

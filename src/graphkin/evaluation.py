@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch_geometric.data import Data
 
+from graphkin.arrays import as_array, plain_tensor
 from graphkin.errors import GraphError, SettingError, SplitError, check_choice, check_whole
 from graphkin.fitted import Fitted, modules_for
 from graphkin.graphs import Graph, as_graph
@@ -27,6 +28,7 @@ from graphkin.splits import Split, few_labels, random_split
 Rows: TypeAlias = Any
 """a NumPy array or a SciPy CSR matrix [N, d]"""
 NEIGHBOURS = (5, 10)
+MOST_SPLITS = 100_000
 APART, SAME = 0.001, 1e-6
 """one less the mean cosine of two nodes: below the first, embeddings are looked at, below the second, they are equal"""
 APART_AFTER_COLLAPSE = 0.05
@@ -97,9 +99,11 @@ def evaluate(
     """
     graph = as_graph(data)
     check_choice("protocol", protocol, PROTOCOLS)
-    own = None if isinstance(splits, int) else tuple(splits)
-    repeats = splits if isinstance(splits, int) else len(splits)
-    check_whole("splits", repeats, at_least=1)
+    own = tuple(splits) if isinstance(splits, list | tuple) else None
+    if own is not None and not all(isinstance(split, Split) for split in own):
+        raise SettingError("splits must be a number, or a list of graphkin.Split, found something else in the list.")
+    repeats: Any = splits if own is None else len(own)
+    check_whole("splits", repeats, at_least=1, at_most=MOST_SPLITS)
     check_whole("seed", seed, at_least=0)
     rows = checked_rows(embeddings, graph.num_nodes)
     labels = _checked_labels(graph)
@@ -187,7 +191,7 @@ def _accuracies(protocol: str, splits: Iterable[Split], score: Callable[[Split],
 
 def _clustering(rows: Rows, labels: np.ndarray, seeds: Iterable[int]) -> dict[str, tuple[float, ...]]:
     clusters = [
-        KMeans(len(np.unique(labels)), n_init=5, random_state=seed).fit_predict(rows).astype(np.int64) for seed in seeds
+        KMeans(len(np.unique(labels)), n_init=5, random_state=seed % 2**32).fit_predict(rows).astype(np.int64) for seed in seeds
     ]
     return {
         "nmi": tuple(100 * float(normalized_mutual_info_score(labels, found)) for found in clusters),
@@ -236,8 +240,10 @@ def mean_cosine(embeddings: Tensor) -> float:
 
 def checked_rows(embeddings: Tensor | Rows, nodes: int) -> Rows:
     """A copy in float64."""
-    rows: Any = embeddings.detach().cpu().numpy() if isinstance(embeddings, Tensor) else embeddings
-    rows = rows.tocsr() if scipy.sparse.issparse(rows) else np.asarray(rows)
+    if np.ma.is_masked(embeddings):
+        raise SettingError("embeddings must be complete, found masked values.")
+    rows: Any = plain_tensor(embeddings, "embeddings").double().numpy() if isinstance(embeddings, Tensor) else embeddings
+    rows = rows.tocsr() if scipy.sparse.issparse(rows) else as_array(rows, "embeddings")
     if rows.ndim != 2 or rows.shape[0] != nodes or rows.shape[1] == 0:
         raise SettingError(f"embeddings must have one row for each of the {nodes} nodes, found shape {rows.shape}.")
     values = rows.data if scipy.sparse.issparse(rows) else rows

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-import struct
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 from torch_geometric.data import Data
 
-from graphkin.arrays import Features, row_scaled, smallest_entry
+from graphkin.arrays import MOST_CLASSES, MOST_FEATURES, Features, row_scaled, smallest_entry
 from graphkin.encoders import GCNEncoder, Projector, linear
-from graphkin.errors import GraphError, InputError, ModelFileError
-from graphkin.files import write_tensors
+from graphkin.errors import GraphError, InputError, ModelFileError, check_whole
+from graphkin.files import check_memory, checked_path, read_tensors, reading, write_tensors
 from graphkin.graphs import Graph, as_graph
 from graphkin.methods import Method, from_json, to_json
 from graphkin.randomness import generator
@@ -103,23 +101,34 @@ class Fitted:
 
 def load(path: str | Path) -> Fitted:
     """Read a model that :meth:`Fitted.save` wrote. Nothing in the file is executed or unpickled."""
-    path = Path(path)
-    metadata, tensors = _read(path)
+    path = checked_path(path)
+    if not path.is_file():
+        raise ModelFileError(f"no model file at {path}.")
+    with reading(path, "is not a graphkin model, or is cut off", ModelFileError):
+        metadata, tensors = read_tensors(path)
+    if metadata.get("format") != FORMAT or "graphkin" not in metadata or "format_version" not in metadata:
+        raise ModelFileError(f"{path} was not written by graphkin (a safetensors file without our settings).")
     version = metadata["format_version"]
-    if not (version.isascii() and version.isdecimal()) or int(version) > FORMAT_VERSION:
+    if version not in [str(known) for known in range(1, FORMAT_VERSION + 1)]:
         raise ModelFileError(
-            f"{path} has format version {version}, newer than this graphkin reads (up to {FORMAT_VERSION}): update graphkin."
+            f"{path} has format version {version[:9]}, newer than this graphkin reads (up to {FORMAT_VERSION}): update it."
         )
-    try:
-        header: dict[str, Any] = json.loads(metadata["graphkin"])
-        method = from_json(header.pop("method"))
-        modules = modules_for(method, header["num_features"], header["num_classes"], header["seed"])
-        modules.load_state_dict(tensors)
-        header |= {name: tuple(header[name]) for name in ("losses", "feature_names")}
-        return Fitted(method=method, modules=modules, **header)
-    except Exception as error:  # a header that is JSON but not ours can fail anywhere below
-        reason = str(error).splitlines()[0]
-        raise ModelFileError(f"{path} is damaged: its settings and its parameters do not fit ({reason}).") from error
+    with reading(path, "is damaged: its settings and its parameters do not fit", ModelFileError):
+        return _restored(json.loads(metadata["graphkin"]), tensors)
+
+
+def _restored(header: dict[str, Any], tensors: dict[str, Tensor]) -> Fitted:
+    for name, value in tensors.items():
+        if not torch.isfinite(value).all():
+            raise ModelFileError(f"the parameter {name} must be finite, found NaN or infinite values.")
+    method = from_json(header.pop("method"))
+    for name, most in (("num_features", MOST_FEATURES), ("num_classes", MOST_CLASSES), ("seed", 2**40)):
+        check_whole(name, header[name], at_least=0, at_most=most)
+    check_memory("its parameters", parameter_bytes(method, header["num_features"]))
+    modules = modules_for(method, header["num_features"], header["num_classes"], header["seed"])
+    modules.load_state_dict(tensors)
+    header |= {name: tuple(header[name]) for name in ("losses", "feature_names")}
+    return Fitted(method=method, modules=modules, **header)
 
 
 def modules_for(method: Method, num_features: int, num_classes: int, seed: int) -> nn.ModuleDict:
@@ -134,6 +143,12 @@ def modules_for(method: Method, num_features: int, num_classes: int, seed: int) 
     return modules
 
 
+def parameter_bytes(method: Method, num_features: int) -> int:
+    """At most, of the encoder, which is the largest part of a model."""
+    wide, layers = 2 * method.encoder.hidden, getattr(method.encoder, "layers", 2)
+    return 4 * wide * (num_features + layers * wide)
+
+
 def prepared_features(method: Method, x: Features) -> Features:
     """Features as the encoder takes them; "auto" leaves features with negative entries alone."""
     if method.feature_scale == "none" or (method.feature_scale == "auto" and smallest_entry(x) < 0):
@@ -141,18 +156,3 @@ def prepared_features(method: Method, x: Features) -> Features:
     if smallest_entry(x) < 0:
         raise GraphError("feature_scale='rows' divides by row sums, which needs features >= 0; use 'none'.")
     return row_scaled(x).to(dtype=torch.float32)
-
-
-def _read(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
-    if not path.is_file():
-        raise ModelFileError(f"no model file at {path}.")
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata = file.metadata() or {}
-            if metadata.get("format") != FORMAT or "graphkin" not in metadata or "format_version" not in metadata:
-                raise ModelFileError(f"{path} was not written by graphkin (a safetensors file without our settings).")
-            return metadata, {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError, struct.error, ValueError) as error:
-        if isinstance(error, ModelFileError):
-            raise
-        raise ModelFileError(f"{path} is not a graphkin model, or is cut off: {error}") from error

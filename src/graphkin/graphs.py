@@ -17,15 +17,19 @@ from torch_geometric.data import Data
 
 from graphkin.arrays import (
     Features,
+    as_array,
     checked_edges,
     checked_features,
     checked_labels,
     checked_mask,
     structural_features,
 )
-from graphkin.errors import GraphError
-from graphkin.sparse import SparseMatrix
+from graphkin.errors import GraphError, check_whole, first_line
+from graphkin.files import checked_path, read_arrays, reading
+from graphkin.sparse import SparseMatrix, check_compressed
 from graphkin.splits import Split
+
+MOST_NODES = 2**31 - 1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -122,8 +126,10 @@ class Graph:
         A mask with several columns is several splits.
         """
         given = None if x is None else checked_features(x)
-        if given is None and not num_nodes:
-            raise GraphError(f"the graph has no nodes: features or num_nodes must say how many, found {num_nodes}.")
+        if given is None:
+            if num_nodes is None:
+                raise GraphError("the graph has no nodes: features or num_nodes must say how many.")
+            check_whole("num_nodes", num_nodes, at_least=1, at_most=MOST_NODES)
         nodes = int(given.shape[0]) if given is not None else int(num_nodes or 0)
         edges = checked_edges(edge_index, nodes, edge_weight)
         if features is not None:
@@ -151,6 +157,8 @@ class Graph:
     @classmethod
     def from_data(cls, data: Data, name: str = "graph", *, features: str | None = None) -> Graph:
         """A graph from ``torch_geometric.data.Data`` with ``edge_index`` and ``x`` (or ``features`` to make)."""
+        if not isinstance(data, Data):
+            raise GraphError(f"data must be a torch_geometric.data.Data, found {type(data).__name__}.")
         if data.edge_index is None:
             raise GraphError("data.edge_index is missing: edges of shape [2, edges] are needed.")
         if data.x is None and features is None:
@@ -178,6 +186,7 @@ class Graph:
         if not scipy.sparse.issparse(adjacency) or adjacency.shape[0] != adjacency.shape[1]:
             shape = getattr(adjacency, "shape", type(adjacency).__name__)
             raise GraphError(f"the adjacency must be a square SciPy sparse matrix, found {shape}.")
+        check_compressed(adjacency, "the adjacency")
         entries = scipy.sparse.coo_matrix(adjacency)
         entries.sum_duplicates()
         weighted = bool((entries.data != 1).any())
@@ -219,8 +228,14 @@ class Graph:
         (-1: unknown), ``train_mask``, ``val_mask``, ``test_mask`` [N] or [N, splits], ``ids`` [N], ``class_names`` and, without
         features, ``num_nodes``.
         """
-        path = Path(path)
-        arrays = _read_npz(path)
+        path = checked_path(path)
+        if not path.is_file():
+            raise GraphError(f"no graph file at {path}.")
+        with reading(path, "is not a readable .npz archive of plain arrays", GraphError):
+            return cls._from_npz(path, read_arrays(path), name or path.stem, features)
+
+    @classmethod
+    def _from_npz(cls, path: Path, arrays: dict[str, Any], name: str, features: str | None) -> Graph:
         if "edge_index" not in arrays:
             raise GraphError(f"{path} has no array 'edge_index', found: {', '.join(sorted(arrays)) or 'nothing'}.")
         names = tuple(str(c) for c in np.atleast_1d(arrays.get("class_names", ())))
@@ -228,15 +243,15 @@ class Graph:
         options: dict[str, Any] = {key: arrays.get(key) for key in optional}
         count = arrays.get("num_nodes")
         if count is not None:
-            if count.size != 1 or count.dtype.kind not in "iu" or not 0 < int(count.item()) < 2**31:
-                raise GraphError(f"{path}: num_nodes must be one whole number > 0, found {count!r}.")
+            if count.size != 1 or count.dtype.kind not in "iu":
+                raise GraphError(f"num_nodes must be one whole number, found {count.dtype} of shape {count.shape}.")
             options["num_nodes"] = int(count.item())
         return cls.from_arrays(
             _npz_features(path, arrays, needed=features is None),
             arrays["edge_index"],
             arrays.get("y"),
             features=features,
-            name=name or path.stem,
+            name=name,
             class_names=names,
             **options,
         )
@@ -277,20 +292,12 @@ def _splits(masks: list[Tensor | None]) -> tuple[Split, ...]:
 def _checked_ids(ids: Any, nodes: int) -> np.ndarray | None:
     if ids is None:
         return None
-    array = np.asarray(ids)
+    if np.ma.is_masked(ids):
+        raise GraphError(f"there must be one id a node ({nodes}), found {int(np.ma.getmask(ids).sum())} masked.")
+    array = as_array(ids, "ids")
     if array.shape != (nodes,):
         raise GraphError(f"there must be one id a node ({nodes}), found shape {array.shape}.")
     return array
-
-
-def _read_npz(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        raise GraphError(f"no graph file at {path}.")
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            return {key: archive[key] for key in archive.files}
-    except Exception as error:  # a hostile archive makes zipfile, zlib and NumPy raise almost anything
-        raise GraphError(f"{path} is not a readable .npz archive of plain arrays: {type(error).__name__}: {error}") from error
 
 
 def _npz_features(path: Path, arrays: dict[str, Any], needed: bool) -> Any:
@@ -305,7 +312,7 @@ def _npz_features(path: Path, arrays: dict[str, Any], needed: bool) -> Any:
     try:
         data = arrays.get("x_data", np.ones(len(arrays["x_indices"]), np.float32))
         matrix = scipy.sparse.csr_matrix((data, arrays["x_indices"], arrays["x_indptr"]), shape=tuple(arrays["x_shape"]))
-        matrix.check_format(full_check=True)
+        check_compressed(matrix, "features")
     except Exception as error:  # whatever SciPy makes of wrong parts
-        raise GraphError(f"{path}: the sparse features are not valid compressed rows: {error}") from error
+        raise GraphError(f"{path}: the sparse features are not valid compressed rows: {first_line(error)}") from error
     return matrix

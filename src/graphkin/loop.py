@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import functools
 import math
-import signal
-import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +20,7 @@ from graphkin.methods import Method
 from graphkin.parallel import peers
 from graphkin.progress import Style
 from graphkin.progress import progress as show_progress
+from graphkin.signals import stop_after_epoch
 from graphkin.tasks import Task
 
 LOOK_EVERY = {"cpu": 1, "cuda": 32}
@@ -63,7 +62,7 @@ def train(
         run.go_on_from(checkpoint)
     among, stopped = peers(), False
     first = min(run.epoch for run in runs) + 1
-    with show_progress(style, title, epochs) as report, _stop_on_interrupt() as stop:
+    with show_progress(style, title, epochs) as report, stop_after_epoch(several_processes=among.size > 1) as stop:
         for epoch in range(first, epochs + 1):
             for run in runs:
                 if run.epoch < epoch:
@@ -73,16 +72,18 @@ def train(
             stopped = among.any(stop.is_set())
             last = epoch == epochs or stopped
             for run, checkpoint in zip(runs, checkpoints, strict=False):
-                if among.first and run.epoch == epoch and (last or epoch % checkpoint.every == 0):
-                    checkpoint.write(epoch, run.state(spent()))
+                if run.epoch == epoch and (last or epoch % checkpoint.every == 0):
+                    run.look()
+                    run.check_parameters()
+                    if among.first:
+                        checkpoint.write(epoch, run.state(spent()))
             if last or epoch % LOOK_EVERY[device.type] == 0:
                 losses = [run.look() for run in runs]
                 report(epoch, sum(losses) / len(losses))
             if last:
                 break
     for run in runs:
-        if not all(torch.isfinite(parameter).all() for parameter in run.task.modules.parameters()):
-            raise _diverged(run.epoch, math.nan, method)
+        run.check_parameters()
     return [Curve(run.losses[: run.epoch].tolist(), run.epoch < epochs, stopped, run.seconds_before + spent()) for run in runs]
 
 
@@ -162,10 +163,8 @@ class _Run:
         found = peers().from_first(checkpoint.read)
         if found is None:
             return
-        try:
+        with checkpoint.reading():
             self._restore(*found)
-        except (KeyError, RuntimeError, TypeError, ValueError) as error:  # other tensors than ours
-            raise checkpoint.damaged() from error
 
     def _restore(self, epoch: int, state: dict[str, Tensor]) -> None:
         if not 0 < epoch <= len(self.losses):
@@ -180,9 +179,10 @@ class _Run:
             self.task.sources[name].set_state(value)
         adam = self.optimiser.state_dict()
         for place, parameter in enumerate(self.optimiser.param_groups[0]["params"]):
-            adam["state"][place] = _below(f"adam.{place}", state)
-            if any(adam["state"][place][name].shape != parameter.shape for name in ("exp_avg", "exp_avg_sq")):
-                raise ValueError(f"adam.{place}")
+            found = adam["state"][place] = _below(f"adam.{place}", state)
+            for name, like in {"step": torch.tensor(0.0), "exp_avg": parameter, "exp_avg_sq": parameter}.items():
+                if found[name].shape != like.shape or found[name].dtype != like.dtype:
+                    raise ValueError(f"adam.{place}.{name}")
         self.optimiser.load_state_dict(adam)
 
     def look(self) -> float:
@@ -195,6 +195,13 @@ class _Run:
             first = int((~so_far.isfinite()).nonzero()[0])
             raise _diverged(first + 1, so_far[first].item(), self.method)
         return value
+
+    def check_parameters(self) -> None:
+        """An error if one is not finite; the loss does not show what the last step did."""
+        if self.stream is not None:
+            self.stream.synchronize()
+        if not all(torch.isfinite(parameter).all() for parameter in self.task.modules.parameters()):
+            raise _diverged(self.epoch, math.nan, self.method)
 
 
 def _below(prefix: str, state: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -213,24 +220,3 @@ def _diverged(epoch: int, value: float, method: Method) -> InputError:
         f"the loss became {value} in epoch {epoch} of {method.optimiser.epochs}; the likely cause is a setting that is too "
         f"extreme, first of all the learning rate (found {suspects}): try a smaller learning_rate or a larger tau."
     )
-
-
-@contextmanager
-def _stop_on_interrupt() -> Iterator[threading.Event]:
-    """The first Ctrl-C sets the event, the second interrupts as usual; signals reach the main thread only."""
-    stop = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield stop
-        return
-    previous = signal.getsignal(signal.SIGINT) or signal.SIG_DFL
-
-    def request_stop(number: int, frame: Any) -> None:
-        stop.set()
-        if peers().size == 1:  # processes stop together, and torchrun may send it more than once
-            signal.signal(signal.SIGINT, previous)
-
-    signal.signal(signal.SIGINT, request_stop)
-    try:
-        yield stop
-    finally:
-        signal.signal(signal.SIGINT, previous)

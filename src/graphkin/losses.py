@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from graphkin.errors import GraphError, check_choice, check_range, check_whole
+from graphkin.errors import GraphError, check_choice, check_flag, check_range, check_whole
 from graphkin.kernels import IMPLEMENTATIONS, choose, two_view_loss
 from graphkin.kernels.precision import PRECISIONS, resolved
 from graphkin.methods import Attract, Repel
@@ -131,6 +131,7 @@ class EnhancedInfoNCE(TwoViewLoss):
         stored: bool = True,
         **sampling: Any,
     ) -> None:
+        check_flag("stored", stored)
         measure = as_similarity(similarity, num_nodes, device)
         attract = Attract() if tau_pos is effective_positives is None else Attract(tau_pos, effective_positives)
         repel = Repel() if tau_neg is effective_negatives is None else Repel(tau_neg, effective_negatives)

@@ -19,6 +19,7 @@ from graphkin.views import TwoViews
 from graphkin.weights import AllAlike, Attraction, Effective, Linked, NegativeWeights, OwnOnly, PositiveWeights, Repulsion
 
 PARTS = ("p", "n", "g", "f")
+MOST_EPOCHS = 10**7
 FEATURE_SCALES = ("auto", "rows", "none")
 
 
@@ -156,7 +157,7 @@ class Optimiser:
         check_choice("precision", self.precision, PRECISIONS)
         check_range("learning_rate", self.learning_rate, above=0, at_most=1e6)
         check_range("weight_decay", self.weight_decay, at_least=0, at_most=1e6)
-        check_whole("epochs", self.epochs, at_least=1)
+        check_whole("epochs", self.epochs, at_least=1, at_most=MOST_EPOCHS)
         for name in ("anchors", "positives_sampled", "negatives_sampled"):
             if getattr(self, name) is not None:
                 check_whole(name, getattr(self, name), at_least=2)

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from graphkin.errors import OutputError, check_range, check_whole
-from graphkin.files import check_writable, write_whole
+from graphkin.files import check_writable, read_arrays, reading, write_whole
 from graphkin.parallel import peers
 
 SMALLEST_ALPHA = 1e-3
@@ -150,7 +150,7 @@ class _Kept:
 
     def __init__(self, folder: Path, walk: Walk, settings: tuple[Any, ...]) -> None:
         check_writable(folder)
-        self.folder = folder
+        self.folder, self.num_nodes = folder, len(walk.root)
         edges = [len(walk.root), len(walk.columns), walk.passed.sum(dtype=np.float64), walk.columns.sum(dtype=np.int64)]
         self.identity = np.array([*edges, *settings], np.float64)
 
@@ -158,15 +158,15 @@ class _Kept:
         path = self._path(first)
         if not path.exists():
             return False
-        try:
-            with np.load(path, allow_pickle=False) as file:
-                if not np.array_equal(file["identity"], self.identity):
-                    raise OutputError(f"{path} is of another graph or of other settings: remove it to start anew.")
-                part.columns[:], part.values[:] = file["columns"], file["values"]
-        except (OSError, ValueError, KeyError, EOFError) as error:
-            if isinstance(error, OutputError):
-                raise
-            raise OutputError(f"{path} is no part of a PageRank, or is damaged: remove it to start anew.") from error
+        with reading(path, "is no part of a PageRank, or is damaged: remove it to start anew", OutputError):
+            found = read_arrays(path)
+            if not np.array_equal(found["identity"], self.identity):
+                raise OutputError(f"{path} is of another graph or of other settings: remove it to start anew.")
+            columns, values = found["columns"], found["values"]
+            shapes = columns.shape == part.columns.shape and values.shape == part.values.shape
+            if not shapes or columns.min() < -1 or columns.max() >= self.num_nodes or not np.isfinite(values).all():
+                raise ValueError("its entries are not those of a PageRank")
+            part.columns[:], part.values[:] = columns, values
         return True
 
     def write(self, first: int, part: Rows) -> None:

@@ -26,6 +26,9 @@ from torch.autograd.function import once_differentiable
 
 from graphkin.errors import InputError, SettingError
 
+stores: Any = dist
+JOIN_WAIT = timedelta(minutes=5)
+"""for the other processes to start"""
 WAIT = timedelta(days=1)
 """for another process that works longer; torchrun notices those that die"""
 T = TypeVar("T")
@@ -176,6 +179,15 @@ def launched() -> Peers:
         if not text.isdecimal():
             raise SettingError(f"the environment variable {variable} must be a whole number, found {text!r}.")
         found[name] = int(text)
+    if not os.environ["MASTER_PORT"].isdecimal() or not 0 < int(os.environ["MASTER_PORT"]) < 2**16:
+        raise SettingError(
+            f"the environment variable MASTER_PORT must be a port, 1 to 65535, found {os.environ['MASTER_PORT']!r}."
+        )
+    for name, of in (("rank", "size"), ("local_rank", "local_size")):
+        if found[name] >= found[of] > 0:
+            raise SettingError(
+                f"the environment variable {names[name]} must be below {names[of]}, found {found[name]} and {found[of]}."
+            )
     return Peers(**found) if found["size"] > 1 else ALONE
 
 
@@ -191,7 +203,8 @@ def joined(backend: str | None = None) -> Iterator[Peers]:
         raise SettingError("processes are joined once: PyTorch's process group exists already.")
     if torch.cuda.is_available() and found.local_rank < torch.cuda.device_count():
         torch.cuda.set_device(found.local_rank)
-    _all(dist.init_process_group, backend, timeout=WAIT)
+    store = _met(found)
+    _all(dist.init_process_group, backend, store=store, rank=found.rank, world_size=found.size, timeout=WAIT)
     _current = found
     try:
         with _ended_in_words():
@@ -201,12 +214,38 @@ def joined(backend: str | None = None) -> Iterator[Peers]:
     dist.destroy_process_group()  # after an error it might wait for those who are gone
 
 
+def _met(among: Peers) -> Any:
+    """The store in which all processes have said that they are there; one that does not come in time is named."""
+    address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+    launcher_keeps_it = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    opens = among.first and not launcher_keeps_it
+    try:
+        store = stores.TCPStore(address, port, among.size, opens, JOIN_WAIT, wait_for_workers=False)
+        met = stores.PrefixStore(f"graphkin/{os.environ.get('TORCHELASTIC_RESTART_COUNT', 0)}", store)
+        met.set(str(among.rank), "here")
+    except (RuntimeError, ValueError) as error:
+        what = "cannot be opened" if opens else "does not answer: was process 0 started?"
+        raise LostError(f"process {among.rank} of {among.size}: {address}:{port} {what} ({_reason(error)})") from error
+    for rank in range(among.size):
+        try:
+            met.wait([str(rank)], JOIN_WAIT)
+        except RuntimeError as error:
+            raise LostError(
+                f"process {rank} of {among.size} (WORLD_SIZE) did not come to {address}:{port} within "
+                f"{JOIN_WAIT.total_seconds():.0f} s: start it, or unset WORLD_SIZE to run alone"
+            ) from error
+    return met
+
+
+def _reason(error: Exception) -> str:
+    return re.sub(r"^\[.*?\] ", "", str(error)).partition(". ")[0].strip()[:100]
+
+
 def _all(collective: Callable[..., Any], *arguments: Any, **options: Any) -> None:
     try:
         collective(*arguments, **options)
     except (RuntimeError, ValueError) as error:
-        reason = re.sub(r"^\[.*?\] ", "", str(error)).partition(". ")[0].strip()
-        raise LostError(f"another process ended or cannot be reached ({reason[:100]})") from error
+        raise LostError(f"another process ended or cannot be reached ({_reason(error)})") from error
 
 
 class _Gathered(torch.autograd.Function):

@@ -7,7 +7,7 @@ import tomllib
 from importlib import resources
 from typing import Any
 
-from graphkin.errors import unknown
+from graphkin.errors import check_text, unknown
 from graphkin.methods import GCA, GRACE, GRAPH_MLP, Method, plus
 
 NAMES = ("grace", "grace+", "gca", "gca+", "graph-mlp", "graph-mlp+")
@@ -18,6 +18,8 @@ def method_named(name: str, preset: str | None = None) -> Method:
 
     Without ``preset`` the settings are defaults meant for any graph.
     """
+    check_text("method", name)
+    check_text("preset", preset, optional=True)
     found = re.fullmatch(r"(grace|gca|graph-mlp)(\+(?:\(([pngf])\))?)?", name.lower().strip())
     if found is None:
         raise unknown("method", name, NAMES)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol, TypeAlias
 
-from graphkin.errors import check_choice
+from graphkin.errors import SettingError, check_choice, printable
 
 STYLES = ("auto", "visible", "bar", "lines", "none")
 
@@ -28,9 +28,12 @@ def progress(style: Style, title: str, epochs: int) -> Iterator[Report]:
     On a terminal "auto" and "visible" are a bar; elsewhere "auto" is nothing and "visible" a few lines.
     """
     if not isinstance(style, str):
+        if not callable(style):
+            raise SettingError(f"progress must be a function or one of {', '.join(STYLES)}, found {style!r}.")
         yield style
         return
     check_choice("progress", style, STYLES)
+    title = printable(title)
     if style in ("auto", "visible"):
         style = "bar" if sys.stderr.isatty() else {"auto": "none", "visible": "lines"}[style]
     if style == "bar":

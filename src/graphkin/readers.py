@@ -8,6 +8,7 @@ from pathlib import Path
 from graphkin.arrays import STRUCTURAL
 from graphkin.datasets import DATASETS, load_dataset
 from graphkin.errors import GraphError, check_choice, unknown
+from graphkin.files import checked_path, reading
 from graphkin.graphs import Graph
 from graphkin.synthetic import NAMED, community_graph
 
@@ -31,7 +32,7 @@ def open_graph(
     """
     if features is not None:
         check_choice("features", features, STRUCTURAL)
-    path = Path(name_or_path)
+    path = checked_path(name_or_path)
     if str(name_or_path) in DATASETS:
         return load_dataset(str(name_or_path), data_root)
     synthetic = NAMED.fullmatch(str(name_or_path))
@@ -46,14 +47,16 @@ def open_graph(
         edges, found_nodes = find_tables(path) if path.is_dir() else (path, None)
         return Graph.from_tables(
             edges,
-            nodes or found_nodes,
+            found_nodes if nodes is None else nodes,
             label=label,
             ignore=ignore,
             features=features,
             name=path.resolve().name if path.is_dir() else _name(path),
         )
     if suffix in (".graphml", ".gexf"):
-        return Graph.from_networkx(_read_xml(path), label=label, ignore=ignore, features=features, name=_name(path))
+        graph = _read_xml(path)
+        with reading(path, "holds what cannot be used", GraphError):
+            return Graph.from_networkx(graph, label=label, ignore=ignore, features=features, name=_name(path))
     if suffix == ".npz":
         return Graph.from_npz(path, _name(path), features=features)
     allowed = ", ".join(SUFFIXES)
@@ -71,8 +74,5 @@ def _read_xml(path: Path) -> object:
     if not path.is_file():
         raise GraphError(f"no graph file at {path}.")
     read = networkx.read_graphml if path.suffix.lower() == ".graphml" else networkx.read_gexf
-    try:
+    with reading(path, f"cannot be read as {path.suffix[1:].lower()}", GraphError):
         return read(path)
-    except Exception as error:  # NetworkX's readers raise whatever a broken file leads them to
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise GraphError(f"{path} cannot be read as {path.suffix[1:]}: {reason}") from error

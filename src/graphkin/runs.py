@@ -8,6 +8,7 @@ import os
 import platform
 import shutil
 import subprocess
+from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -21,7 +22,7 @@ from graphkin.datasets import DATASETS, DEFAULT
 from graphkin.errors import InputError, OutputError
 from graphkin.evaluation import Scores, collapse, evaluate, own_accuracy
 from graphkin.evaluation import baselines as baseline_rows
-from graphkin.files import check_writable, write_whole
+from graphkin.files import check_writable, read_array, read_json, reading, remove_leftovers, write_whole
 from graphkin.fitted import Fitted
 from graphkin.graphs import Graph
 from graphkin.parallel import peers
@@ -31,6 +32,7 @@ from graphkin.training import PAGERANKS
 FORMATS = ("npy", "parquet", "csv")
 CHECKPOINT = "checkpoint.graphkin"
 UNFINISHED = (CHECKPOINT, CHECKPOINT + PAGERANKS)
+NOT_SCORED = "the embeddings were written, and nothing was scored after that; graphkin evaluate scores them."
 FILES = (*(f"embeddings.{kind}" for kind in FORMATS), "model.graphkin", "run.json")
 
 
@@ -72,8 +74,12 @@ def check_file(path: Path, *, overwrite: bool = False) -> Path:
 def default_folder(graph: Graph, method: str, seed: int, *, go_on: bool = False) -> Path:
     """runs/GRAPH-METHOD-seedN, with a number behind it if that is taken; with ``go_on`` one whose run was cut off is not."""
     name = f"{graph.name}-{method}-seed{seed}".replace("+", "plus").replace("(", "-").replace(")", "")
-    candidates = (Path("runs") / (name if i == 1 else f"{name}-{i}") for i in range(1, 10_000))
-    return next(folder for folder in candidates if not folder.exists() or (go_on and _was_cut_off(folder)))
+    for number in range(1, 10_000):
+        folder = Path("runs") / (name if number == 1 else f"{name}-{number}")
+        if not folder.exists() or (go_on and _was_cut_off(folder)):
+            return folder
+        remove_leftovers(folder)
+    raise OutputError(f"there are 9,999 folders runs/{name} already: choose another --out.")
 
 
 def _was_cut_off(folder: Path) -> bool:
@@ -116,13 +122,27 @@ def with_baselines(scores: dict[str, Scores]) -> dict[str, Any]:
 
 
 def write_run(
-    folder: Path, fitted: Fitted, graph: Graph, embeddings: Tensor, scores: dict[str, Any], kind: str = "npy"
+    folder: Path, fitted: Fitted, graph: Graph, score: Callable[[Tensor], dict[str, Any]] | None = None, kind: str = "npy"
 ) -> dict[str, Any]:
-    """Write all three files and return what run.json holds."""
-    record = run_record(fitted, graph, scores) | {"warning": collapse(embeddings, fitted, graph)}
+    """Write model, embeddings and run.json, each as soon as it is known, and return what run.json holds.
+
+    Scores come last, and into run.json: whatever happens while they are computed, the rest is on the disk.
+    """
+    (folder / "run.json").unlink(missing_ok=True)
     fitted.save(folder / "model.graphkin")
-    write_embeddings(folder / f"embeddings.{kind}", embeddings, graph.ids)
+    embeddings = fitted.embed(graph)
+    written = folder / f"embeddings.{kind}"
+    write_embeddings(written, embeddings, graph.ids)
+    of_earlier_runs = {f"embeddings.{one}" for one in FORMATS if one != kind}
+    if kind != "npy" or graph.ids is None:
+        of_earlier_runs.add("embeddings.ids.csv")
+    for name in of_earlier_runs:
+        (folder / name).unlink(missing_ok=True)
+    record = run_record(fitted, graph, {"not_scored": NOT_SCORED})
     write_json(folder / "run.json", record)
+    if score is not None:
+        record |= {"warning": collapse(embeddings, fitted, graph), "scores": score(embeddings)}
+        write_json(folder / "run.json", record)
     return record
 
 
@@ -144,6 +164,7 @@ def run_record(fitted: Fitted, graph: Graph, scores: dict[str, Any]) -> dict[str
         "epochs": len(fitted.losses),
         "interrupted": fitted.interrupted,
         "losses": list(fitted.losses),
+        "warning": None,
         **environment(),
     }
 
@@ -186,6 +207,8 @@ def commit() -> str | None:
 
 def write_embeddings(path: Path, embeddings: Tensor, ids: np.ndarray | None = None) -> None:
     """As the suffix says: .parquet and .csv with a column of ids, .npy with the ids of its rows in a file beside it."""
+    if not torch.isfinite(embeddings).all():
+        raise OutputError(f"embeddings must be finite, found NaN or infinite values: {path} is not written.")
     if path.suffix in (".parquet", ".csv"):
         from graphkin.tables import write_table
 
@@ -196,6 +219,8 @@ def write_embeddings(path: Path, embeddings: Tensor, ids: np.ndarray | None = No
         with file.open("wb") as stream:
             np.save(stream, embeddings.cpu().numpy(), allow_pickle=False)
 
+    if path.exists():
+        path.with_suffix(".ids.csv").unlink(missing_ok=True)
     write_whole(path, write)
     if ids is not None:
         text = "".join(f"{line}\n" for line in ["id", *map(_quoted, ids)])
@@ -214,10 +239,8 @@ def read_embeddings(path: Path, ids: np.ndarray | None = None) -> np.ndarray:
         from graphkin.tables import read_embedding_table
 
         return read_embedding_table(path, ids)
-    try:
-        rows = np.asarray(np.load(path, allow_pickle=False))
-    except (ValueError, OSError, EOFError) as error:
-        raise OutputError(f"{path} is not a readable .npy file of numbers: {error}") from error
+    with reading(path, "is not a readable .npy file of numbers", OutputError):
+        rows = read_array(path)
     beside = path.with_suffix(".ids.csv")
     if ids is None or not beside.is_file():
         return rows
@@ -229,15 +252,17 @@ def read_embeddings(path: Path, ids: np.ndarray | None = None) -> np.ndarray:
 def graph_of_run(embeddings: Path) -> str:
     """The dataset that the run file beside the embeddings names; the bundled Cora if there is no run file."""
     path = embeddings.parent / "run.json"
-    try:
-        name = json.loads(path.read_text(encoding="utf-8"))["graph"]["name"]
-    except (OSError, ValueError, KeyError, TypeError):
+    if not path.is_file():
         return DEFAULT
-    if name not in DATASETS and not NAMED.fullmatch(str(name)):
+    with reading(path, "was not written by graphkin fit, or is damaged", OutputError):
+        name = read_json(path)["graph"]["name"]
+        if not isinstance(name, str):
+            raise ValueError("its graph has no name")
+    if name not in DATASETS and not NAMED.fullmatch(name):
         raise OutputError(
             f"say which graph this is about: {embeddings.parent} was made from {name!r}, which is no dataset's name."
         )
-    return str(name)
+    return name
 
 
 def _quoted(name: object) -> str:

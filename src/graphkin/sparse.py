@@ -10,10 +10,26 @@ import scipy.sparse
 import torch
 from torch import Tensor
 
+from graphkin.errors import GraphError
+
 # PyTorch warns once in a process that its CSR layout is in beta and unchecked; a user can do nothing about it.
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     torch.sparse_csr_tensor([0, 1], [0], [1.0], (1, 1), check_invariants=False)
+
+
+def check_compressed(matrix: Any, what: str) -> None:
+    """Refuse compressed rows or columns whose parts do not fit together; SciPy's own check lets some pass, and then crashes."""
+    if not hasattr(matrix, "indptr"):
+        return
+    pointers, indices = np.asarray(matrix.indptr), np.asarray(matrix.indices)
+    blocks = matrix.blocksize if matrix.format == "bsr" else (1, 1)
+    lines, others = (matrix.shape[axis] // blocks[axis] for axis in ((1, 0) if matrix.format == "csc" else (0, 1)))
+    whole = len(pointers) == lines + 1 and pointers[0] == 0 and bool((np.diff(pointers) >= 0).all())
+    if not whole or pointers[-1] != len(indices) or len(matrix.data) != len(indices):
+        raise GraphError(f"{what} must be valid compressed rows: the pointers do not fit the entries.")
+    if len(indices) and (indices.min() < 0 or indices.max() >= others):
+        raise GraphError(f"{what} must be valid compressed rows with indices 0..{others - 1}, found others.")
 
 
 class SparseMatrix:
@@ -30,12 +46,14 @@ class SparseMatrix:
 
     @classmethod
     def from_scipy(cls, matrix: Any, dtype: torch.dtype = torch.float32) -> SparseMatrix:
+        check_compressed(matrix, "a sparse matrix")
         csr = scipy.sparse.csr_matrix(matrix)
         csr.sum_duplicates()
+        data = csr.data.astype(np.float64) if csr.dtype == np.longdouble else csr.data
         return cls.from_parts(
             torch.from_numpy(csr.indptr.astype(np.int64)),
             torch.from_numpy(csr.indices.astype(np.int64)),
-            torch.from_numpy(csr.data).to(dtype),
+            torch.from_numpy(data).to(dtype),
             csr.shape,
         )
 

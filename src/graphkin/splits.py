@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from graphkin.errors import SplitError
+from graphkin.errors import SplitError, check_range, check_whole
 from graphkin.randomness import generator
 
 
@@ -88,6 +88,9 @@ def random_split(
 
     ``ratio`` keeps that share of all nodes of the training set, so that ratios of one seed share validation and test set.
     """
+    for name, share in (("train", train), ("val", val), ("test", test), ("ratio", ratio)):
+        if share is not None:
+            check_range(name, share)
     rest = 1 - train - val if test is None else test
     shares = {"train": train, "val": val, "test": rest}
     if not all(0 < share < 1 for share in shares.values()) or abs(sum(shares.values()) - 1) > 1e-9:
@@ -106,11 +109,12 @@ def random_split(
 
 def few_labels(public: Split, labels: Tensor, per_class: int, seed: int = 0) -> Split:
     """``per_class`` training nodes of every class, drawn from a public training set; validation and test stay."""
+    check_whole("per_class", per_class, at_least=1)
     train = public.train[torch.randperm(public.train.numel(), generator=generator(seed, "few labels"))]
     chosen = []
     for c in torch.unique(labels[train]).tolist():
         members = train[labels[train] == c]
-        if per_class < 1 or members.numel() < per_class:
+        if members.numel() < per_class:
             raise SplitError(
                 f"labels per class must be at least 1 and at most what the training set has, found {per_class} "
                 f"for class {c} with {members.numel()}."

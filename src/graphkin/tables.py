@@ -6,10 +6,11 @@ Ids are text in CSV and TSV files, exactly as they stand there ("007" stays "007
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,12 +19,14 @@ import pyarrow.csv
 import pyarrow.parquet
 from torch import Tensor
 
-from graphkin.errors import GraphError
-from graphkin.files import write_whole
+from graphkin.errors import GraphError, SettingError, check_text, first_line, shown
+from graphkin.files import check_memory, checked_path, reading, write_whole
 from graphkin.graphs import Graph
 
 SUFFIXES = (".csv", ".tsv", ".parquet")
 SOURCE, TARGET, WEIGHT, ID = "source", "target", "weight", "id"
+UNUSABLE = "holds what cannot be used"
+MOST_COLUMNS = 50_000
 ALIASES = {"from": SOURCE, "to": TARGET, "src": SOURCE, "dst": TARGET}
 
 
@@ -36,53 +39,78 @@ def graph_from_tables(
     features: str | None = None,
     name: str | None = None,
 ) -> Graph:
-    try:
-        return _graph(Path(edges), None if nodes is None else Path(nodes), label, ignore, features, name)
-    except pa.ArrowException as error:
-        raise GraphError(f"{edges if nodes is None else nodes} holds what cannot be used: {_first_line(error)}") from error
-
-
-def _graph(
-    edge_path: Path, node_path: Path | None, label: str, ignore: Sequence[str], features: str | None, name: str | None
-) -> Graph:
-    edge_table = read_table(edge_path, text=(SOURCE, TARGET, *ALIASES))
-    if not {SOURCE, TARGET} & set(edge_table.column_names):
-        edge_table = edge_table.rename_columns([ALIASES.get(column, column) for column in edge_table.column_names])
-    _need_columns(edge_path, edge_table, (SOURCE, TARGET))
-    ends = [_column(edge_table, end) for end in (SOURCE, TARGET)]
-    for end, column in zip((SOURCE, TARGET), ends, strict=True):
-        _no_missing(edge_path, end, column)
-    weight = _numbers(edge_path, edge_table, WEIGHT) if WEIGHT in edge_table.column_names else None
-
-    y: np.ndarray | None = None
-    x: np.ndarray | None = None
-    class_names: tuple[str, ...] = ()
-    feature_names: tuple[str, ...] = ()
-    if node_path is None:
-        ids = pc.unique(pa.chunked_array([*ends[0].chunks, *_as_type(ends[1], ends[0].type).chunks], ends[0].type))
-    else:
-        node_table = read_table(node_path, text=(ID,))
-        _need_columns(node_path, node_table, (ID,))
-        if node_table.num_rows == 0:
-            raise GraphError(f"the graph has no nodes: {node_path} has no rows.")
-        ids = _checked_ids(node_path, _column(node_table, ID))
-        y, class_names = _classes(node_table, label)
-        x, feature_names = _features(node_path, node_table, [ID, label, *ignore], features is None)
-    if len(ids) == 0:
+    _check_words(label, ignore, name)
+    edge_path, node_path = checked_path(edges), None if nodes is None else checked_path(nodes)
+    with reading(edge_path, UNUSABLE, GraphError):
+        ends, weight = _edges(edge_path)
+        found = _Nodes(_mentioned(ends) if node_path is None else pa.array([]))
+    if node_path is not None:
+        with reading(node_path, UNUSABLE, GraphError):
+            found = _nodes(node_path, label, ignore, features is None)
+    if len(found.ids) == 0:
         raise GraphError(f"the graph has no nodes: {edge_path} has no rows.")
-    index = np.stack([_positions(edge_path, end, column, ids) for end, column in zip((SOURCE, TARGET), ends, strict=True)])
-    built = Graph.from_arrays(
-        x,
-        index,
-        y,
-        edge_weight=weight,
-        features=features,
-        num_nodes=len(ids),
-        ids=ids.to_numpy(zero_copy_only=False),
-        name=name or edge_path.stem,
-        class_names=class_names,
-    )
-    return replace(built, feature_names=feature_names)
+    with reading(edge_path, UNUSABLE, GraphError):
+        places = [_positions(edge_path, end, column, found.ids) for end, column in zip((SOURCE, TARGET), ends, strict=True)]
+        ids = found.ids.to_numpy(zero_copy_only=False)
+    with reading(edge_path if node_path is None else f"{edge_path} and {node_path}", UNUSABLE, GraphError):
+        built = Graph.from_arrays(
+            found.x,
+            np.stack(places),
+            found.y,
+            edge_weight=weight,
+            features=features,
+            num_nodes=len(ids),
+            ids=ids,
+            name=name or edge_path.stem,
+            class_names=found.class_names,
+        )
+    return replace(built, feature_names=found.feature_names)
+
+
+def _check_words(label: object, ignore: object, name: object) -> None:
+    check_text("label", label)
+    check_text("name", name, optional=True)
+    if not isinstance(ignore, list | tuple) or not all(isinstance(column, str) for column in ignore):
+        raise SettingError(f"ignore must be a list of names of columns, found {shown(ignore)}.")
+
+
+class _Nodes(NamedTuple):
+    ids: pa.Array
+    x: np.ndarray | None = None
+    feature_names: tuple[str, ...] = ()
+    y: np.ndarray | None = None
+    class_names: tuple[str, ...] = ()
+
+
+def _edges(path: Path) -> tuple[list[pa.ChunkedArray], np.ndarray | None]:
+    """Both ends of every edge, and weights where there are any."""
+    table = read_table(path, text=(SOURCE, TARGET, *ALIASES))
+    if not {SOURCE, TARGET} & set(table.column_names):
+        names = [ALIASES.get(column, column) for column in table.column_names]
+        _check_names(path, names)
+        table = table.rename_columns(names)
+    _need_columns(path, table, (SOURCE, TARGET))
+    ends = [_column(table, end) for end in (SOURCE, TARGET)]
+    for end, column in zip((SOURCE, TARGET), ends, strict=True):
+        _no_missing(path, end, column)
+    return ends, _numbers(path, table, WEIGHT) if WEIGHT in table.column_names else None
+
+
+def _mentioned(ends: Sequence[pa.ChunkedArray]) -> pa.Array:
+    """The ids in the order in which edges name them."""
+    source, target = ends
+    return pc.unique(pa.chunked_array([*source.chunks, *_as_type(target, source.type).chunks], source.type))
+
+
+def _nodes(path: Path, label: str, ignore: Sequence[str], needed: bool) -> _Nodes:
+    table = read_table(path, text=(ID,))
+    _need_columns(path, table, (ID,))
+    if table.num_rows == 0:
+        raise GraphError(f"the graph has no nodes: {path} has no rows.")
+    ids = _checked_ids(path, _column(table, ID))
+    y, class_names = _classes(table, label)
+    x, feature_names = _features(path, table, [ID, label, *ignore], needed)
+    return _Nodes(ids, x, feature_names, y, class_names)
 
 
 def find_tables(folder: Path) -> tuple[Path, Path | None]:
@@ -104,6 +132,7 @@ def graph_from_networkx(
     graph: Any, *, label: str = "label", ignore: Sequence[str] = (), features: str | None = None, name: str = "graph"
 ) -> Graph:
     """Node attributes become a table, so that the rules are those of tables."""
+    _check_words(label, ignore, name)
     if not hasattr(graph, "nodes") or not hasattr(graph, "edges"):
         raise GraphError(f"the graph must be a NetworkX graph, found {type(graph).__name__}.")
     nodes = list(graph.nodes)
@@ -113,13 +142,13 @@ def graph_from_networkx(
     edges = list(graph.edges(data=True))
     index = np.array([(position[a], position[b]) for a, b, _ in edges], dtype=np.int64).reshape(-1, 2).T
     weighted = any(WEIGHT in attributes for _, _, attributes in edges)
-    names = sorted({key for _, attributes in graph.nodes(data=True) for key in attributes})
+    names = {str(key): key for _, attributes in graph.nodes(data=True) for key in attributes}
     where = Path(name)
     try:
         weight = np.array([float(a.get(WEIGHT, 1)) for _, _, a in edges]) if weighted else None
-        columns = {str(key): pa.array([a.get(key) for _, a in graph.nodes(data=True)]) for key in names}
-    except (pa.ArrowException, TypeError, ValueError) as error:
-        raise GraphError(f"{name}: the attributes of nodes and edges must be of one type each: {_first_line(error)}") from error
+        columns = {text: pa.array([a.get(names[text]) for _, a in graph.nodes(data=True)]) for text in sorted(names)}
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise GraphError(f"{name}: the attributes of nodes and edges must be of one type each: {first_line(error)}") from error
     table = pa.table(columns) if columns else pa.table({"": pa.nulls(len(nodes))}).drop([""])
     y, class_names = _classes(table, label)
     x, feature_names = _features(where, table, [label, *ignore], features is None)
@@ -141,30 +170,45 @@ def read_table(path: Path, text: Sequence[str] = ()) -> pa.Table:
     """A table with lower-case column names; ``text`` names the columns that a CSV or TSV file must not turn into numbers."""
     if not path.is_file():
         raise GraphError(f"no file at {path}.")
-    try:
-        if path.suffix.lower() == ".parquet":
-            table = pa.parquet.read_table(path)
-            names = [name.strip().lower() for name in table.column_names]
-        else:
-            delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-            with path.open(encoding="utf-8-sig", newline="") as file:
-                header = next(csv.reader(file, delimiter=delimiter), [])
-            names = [name.strip().lower() for name in header]
-            types = {raw: pa.string() for raw, name in zip(header, names, strict=True) if name in text}
-            if header and _has_one_line(path):
-                return pa.table([pa.array([], types.get(raw, pa.float64())) for raw in header], names)
-            table = pa.csv.read_csv(
-                path,
-                read_options=pa.csv.ReadOptions(column_names=header, skip_rows=1),
-                parse_options=pa.csv.ParseOptions(delimiter=delimiter),
-                convert_options=pa.csv.ConvertOptions(column_types=types, null_values=["", "NA", "NaN", "nan", "null"]),
-            )
-    except (pa.ArrowException, OSError, UnicodeDecodeError, csv.Error, KeyError) as error:
-        raise GraphError(f"{path} cannot be read as a table: {_first_line(error)}") from error
-    repeated = sorted({name for name in names if names.count(name) > 1})
-    if repeated:
-        raise GraphError(f"{path} must name each column once, found {repeated[0]!r} {names.count(repeated[0])} times.")
+    with reading(path, "cannot be read as a table", GraphError):
+        return _read_parquet(path) if path.suffix.lower() == ".parquet" else _read_text(path, text)
+
+
+def _read_parquet(path: Path) -> pa.Table:
+    about = pa.parquet.read_metadata(path)
+    names = _check_names(path, about.schema.to_arrow_schema().names)
+    check_memory(f"a table of {about.num_rows:,} rows and {len(names):,} columns", 4 * about.num_rows * len(names))
+    return pa.parquet.read_table(path).rename_columns(names)
+
+
+def _read_text(path: Path, text: Sequence[str]) -> pa.Table:
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        header = next(csv.reader(file, delimiter=delimiter), [])
+    names = _check_names(path, header)
+    types = {raw: pa.string() for raw, name in zip(header, names, strict=True) if name in text}
+    if header and _has_one_line(path):
+        return pa.table([pa.array([], types.get(raw, pa.float64())) for raw in header], names)
+    table = pa.csv.read_csv(
+        path,
+        read_options=pa.csv.ReadOptions(column_names=header, skip_rows=1),
+        parse_options=pa.csv.ParseOptions(delimiter=delimiter),
+        convert_options=pa.csv.ConvertOptions(column_types=types, null_values=["", "NA", "NaN", "nan", "null"]),
+    )
     return table.rename_columns(names)
+
+
+def _check_names(path: Path, given: Sequence[str]) -> list[str]:
+    """Names of columns in lower case, each of them once."""
+    if len(given) > MOST_COLUMNS:
+        raise GraphError(
+            f"{path} may have at most {MOST_COLUMNS:,} columns, found {len(given):,}: put wide features into a .npz file."
+        )
+    names = [name.strip().lower() for name in given]
+    for name, count in Counter(names).items():
+        if count > 1:
+            raise GraphError(f"{path} must name each column once, found {name!r} {count} times.")
+    return names
 
 
 def write_table(path: Path, embeddings: Tensor, ids: np.ndarray | None) -> None:
@@ -332,7 +376,3 @@ def _has_one_line(path: Path) -> bool:
     with path.open("rb") as file:
         file.readline()
         return not file.read(64).strip()
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).splitlines()[0] if str(error) else type(error).__name__

@@ -14,8 +14,9 @@ from torch_geometric.data import Data
 
 from graphkin.arrays import smallest_entry
 from graphkin.checkpoints import Checkpoint
-from graphkin.errors import GraphError, SettingError, check_whole
-from graphkin.fitted import Fitted
+from graphkin.errors import GraphError, SettingError, check_text, check_whole
+from graphkin.files import check_memory, checked_path
+from graphkin.fitted import Fitted, parameter_bytes
 from graphkin.graphs import Graph, as_graph
 from graphkin.loop import train
 from graphkin.methods import Method, to_json
@@ -73,6 +74,7 @@ def fit(
     Ctrl-C ends training after the current epoch and keeps what was learned.
     """
     (seed,) = _checked_seeds([seed])
+    checkpoint = None if checkpoint is None else checked_path(checkpoint)
     keep = None if checkpoint is None else Path(f"{checkpoint}{PAGERANKS}")
     how: dict[str, Any] = {"preset": preset, "device": device, "similarity": similarity, "memory": memory, "keep": keep}
     prepared = prepare(data, method, **how, **settings)
@@ -246,6 +248,7 @@ def resolve(method: str | Method, graph: Graph, preset: str | None = None) -> Me
 
 def device_named(name: str) -> torch.device:
     """ "auto" is the GPU if there is one; of several processes on a machine each has its own."""
+    check_text("device", name)
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
@@ -299,6 +302,10 @@ def check_usable(graph: Graph, method: Method, *, own_similarity: bool = False) 
         )
     if method.feature_scale == "rows" and smallest_entry(graph.x) < 0:
         raise GraphError("feature_scale='rows' divides by row sums, which needs features >= 0; use 'none'.")
+    parameters = 4 * parameter_bytes(method, graph.num_features)  # with their gradients and both moments of Adam
+    check_memory(
+        f"training {method.name} with {graph.num_features:,} features and hidden={method.encoder.hidden:,}", parameters
+    )
     if method.needs_labels:
         _check_labels(graph, method)
 

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 
 import typer
 
+from graphkin import signals
 from graphkin.commands.options import (
-    INTERRUPTED,
     CheckpointOption,
     DataRootOption,
     FeaturesOption,
@@ -233,5 +233,6 @@ def _finished_runs_kept(store: Path) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        print(f"graphkin: interrupted; finished runs are in {store}, and the same command goes on.", file=sys.stderr)
-        raise typer.Exit(INTERRUPTED) from None
+        word = "terminated" if signals.terminated() else "interrupted"
+        print(f"graphkin: {word}; finished runs are in {store}, and the same command goes on.", file=sys.stderr)
+        raise typer.Exit(signals.status()) from None

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 
 from graphkin.commands.options import (
-    INTERRUPTED,
     BaselinesOption,
     CheckpointOption,
     DataRootOption,
@@ -29,7 +28,7 @@ from graphkin.commands.options import (
 from graphkin.datasets import DATASETS, DEFAULT
 from graphkin.display import dataset_table, print_fit, score_table
 from graphkin.errors import SettingError, check_choice, check_whole
-from graphkin.evaluation import PROTOCOLS, Scores, evaluate
+from graphkin.evaluation import MOST_SPLITS, PROTOCOLS, Scores, evaluate
 from graphkin.evaluation import baselines as baseline_rows
 from graphkin.fitted import load
 from graphkin.parallel import LostError, joined
@@ -51,6 +50,7 @@ from graphkin.runs import (
     write_embeddings,
     write_run,
 )
+from graphkin.signals import status, terminated
 from graphkin.training import check_usable, device_named, fit, resolve
 
 
@@ -111,7 +111,7 @@ def fit_command(
             if epochs is not None:
                 chosen = chosen.configure(epochs=epochs)
             check_usable(opened, chosen)
-            check_whole("splits", splits, at_least=1)
+            check_whole("splits", splits, at_least=1, at_most=MOST_SPLITS)
             check_whole("seed", seed, at_least=0)
             check_choice("format", kind, FORMATS)
             where, limit = device_named(device), parse_memory(memory)
@@ -144,9 +144,13 @@ def fit_command(
         if not among.first and not fitted.interrupted:
             remove_own_pageranks(folder)
         if among.first:
-            embeddings = fitted.embed(opened)
-            scores = scores_of(fitted, opened, embeddings, splits, seed, baselines)
-            record = write_run(folder, fitted, opened, embeddings, scores, kind)
+            try:
+                score = None if terminated() else lambda rows: scores_of(fitted, opened, rows, splits, seed, baselines)
+                record = write_run(folder, fitted, opened, score, kind)
+            except BaseException:
+                if (folder / "run.json").exists():
+                    print(f"graphkin: not scored; model and embeddings are in {folder}.", file=sys.stderr)
+                raise
             if checkpoint is not None and not fitted.interrupted:
                 remove_unfinished(folder)
             if as_json:
@@ -156,7 +160,7 @@ def fit_command(
                 if checkpoint is not None and fitted.interrupted:
                     console.print("the same command goes on from here")
     if fitted.interrupted and among.first:  # a process that failed early would have torchrun end the one that writes
-        raise typer.Exit(INTERRUPTED)
+        raise typer.Exit(status())
 
 
 def embed_command(

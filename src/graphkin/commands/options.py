@@ -8,9 +8,23 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
-console = Console(highlight=False, markup=False)
-INTERRUPTED = 130
+from graphkin.errors import printable
+
+
+class PlainConsole(Console):
+    """Text from a user's files is shown, and does not steer the terminal."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(printable(text), **options)
+
+    def on_broken_pipe(self) -> None:
+        """Rich would leave with status 1; ``cli`` knows better."""
+        raise
+
+
+console = PlainConsole(highlight=False, markup=False)
 
 GraphArgument = Annotated[
     str,

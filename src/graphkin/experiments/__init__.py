@@ -12,7 +12,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from graphkin.errors import InputError, SettingError, check_choice, check_whole, unknown
+from graphkin.errors import InputError, SettingError, check_choice, check_text, check_whole, first_line, unknown
+from graphkin.files import reading
 from graphkin.methods import Method, ideal
 from graphkin.presets import method_named, presets
 
@@ -27,7 +28,7 @@ MEASURES = {
     "few-labels": None,
 }
 """what a run by a protocol measures; few-labels: any number of labels of a class"""
-MOST_SEEDS = 10**6
+MOST_SEEDS, MOST_ROWS = 10**6, 10_000
 BASELINES = ("raw features", "propagated features", "untrained encoder")
 
 
@@ -188,7 +189,8 @@ def experiment_named(name: str) -> Experiment:
         raise unknown("experiment", name, (*NAMES, *SEARCHES, "all", "a file.toml"))
     if not path.is_file():
         raise SettingError(f"no experiment file at {path}.")
-    return parse(path.stem, path.read_text(encoding="utf-8", errors="replace"))
+    with reading(path, "cannot be read as an experiment", SettingError):
+        return parse(path.stem, path.read_text(encoding="utf-8", errors="replace"))
 
 
 def parse(name: str, text: str) -> Experiment:
@@ -213,7 +215,7 @@ def parse(name: str, text: str) -> Experiment:
                     f"found {experiment.protocol}."
                 )
     except (tomllib.TOMLDecodeError, TypeError, RecursionError) as error:
-        raise SettingError(f"experiment {name} cannot be read: {error}.") from error
+        raise SettingError(f"experiment {name} cannot be read: {first_line(error)}.") from error
     except InputError as error:
         raise SettingError(f"experiment {name}: {error}") from error
     return experiment
@@ -248,10 +250,6 @@ def _check_mentioned(experiment: Experiment) -> None:
                 check_choice("published dataset", dataset, experiment.datasets)
 
 
-def check_text(name: str, value: object, *, optional: bool = False) -> None:
-    _check(isinstance(value, str) or (optional and value is None), name, "a text", value)
-
-
 def _check(holds: bool, name: str, wanted: str, found: object) -> None:
     if not holds:
         shown = repr(found)
@@ -268,6 +266,9 @@ def _combinations(row: dict[str, Any]) -> list[dict[str, Any]]:
         return [row]
     _check(_is_table_of(grid, list) and all(grid.values()), "grid", "a table of lists, none empty", grid)
     check_text("name", row.get("name"))
+    combinations = math.prod(len(values) for values in grid.values())
+    if combinations > MOST_ROWS:
+        raise SettingError(f"a grid may stand for at most {MOST_ROWS:,} rows, found {combinations:,}.")
     found = []
     for values in itertools.product(*grid.values()):
         point = dict(zip(grid, values, strict=True))

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import joblib
+import psutil
 import torch
 
 from graphkin.datasets import DATASETS
@@ -21,7 +22,7 @@ from graphkin.errors import InputError
 from graphkin.experiments import Experiment
 from graphkin.experiments.execute import Failure, Keep, Learned, execute, learn, scored_outcome
 from graphkin.experiments.plan import IN_A_ROW, Job, Task, jobs_of
-from graphkin.experiments.store import Outcome, Store, process_exists
+from graphkin.experiments.store import Outcome, Store
 from graphkin.graphs import Graph
 from graphkin.progress import Style
 from graphkin.readers import open_graph
@@ -199,7 +200,7 @@ def _end_with_parent() -> None:
     starter = started_by.pid
 
     def watch() -> None:
-        while os.getppid() == parent and process_exists(starter):
+        while os.getppid() == parent and psutil.pid_exists(starter):
             time.sleep(WAIT_SECONDS)
         os._exit(1)
 

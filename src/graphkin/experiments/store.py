@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import csv
 import json
-import math
 import os
 import socket
 import sqlite3
@@ -20,13 +19,29 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from graphkin.errors import OutputError
-from graphkin.files import check_writable, write_whole
+import psutil
+
+from graphkin.errors import InputError, OutputError, first_line
+from graphkin.files import check_writable, read_json, reason_of, write_whole
+from graphkin.shapes import check_shape
 
 FORMAT = "graphkin-results"
 FORMAT_VERSION = 1
+DISK_CODES = (
+    *(sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR),
+    *(sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM),
+)
 CLAIM_SECONDS = 120
 RENEW_SECONDS = 20
+TASK = {
+    **{"graph": str, "content": str, "protocol": str, "baseline": (str, None), "method": ({"name": str}, None)},
+    "per_class?": (int, None),
+}
+OUTCOME = {
+    **{"seed": int, "test": {...: float}, "val": {...: float}, "losses": [float], "seconds": float},
+    **{"kernel": (str, None), "finished": str},
+}
+ENVIRONMENT = {"machine?": (dict, None), "versions?": (dict, None), "commit?": (str, None)}
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS about (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS tasks (key TEXT PRIMARY KEY, description TEXT NOT NULL);
@@ -79,10 +94,26 @@ class Store:
             if path.suffix != ".json":
                 self._check_version()
             self._check_contents()
-        except (sqlite3.DatabaseError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            if "locked" in str(error):
-                raise OutputError(f"{path} is kept busy by another process: try again later.") from error
-            raise OutputError(f"{path} is no file of graphkin's results, or is damaged: {error}.") from error
+        except InputError:
+            raise
+        except Exception as error:
+            raise self._cannot_be_opened(error) from error
+
+    def _cannot_be_opened(self, error: Exception) -> OutputError:
+        """The file is damaged, unless SQLite says that it is the disk or another process."""
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            return OutputError(f"{self.path} is kept busy by another process: try again later.")
+        disk = (
+            sqlite3.SQLITE_FULL,
+            sqlite3.SQLITE_READONLY,
+            sqlite3.SQLITE_IOERR,
+            sqlite3.SQLITE_CANTOPEN,
+            sqlite3.SQLITE_PERM,
+        )
+        if code in disk or isinstance(error, OSError):
+            return OutputError(f"{self.path} cannot be opened, read or written on this disk: {first_line(error)}.")
+        return OutputError(f"{self.path} is no file of graphkin's results, or is damaged: {reason_of(error)}.")
 
     def close(self) -> None:
         self._database.close()
@@ -260,7 +291,7 @@ class Store:
                     writer.writerow([*what, outcome.seconds, outcome.kernel, outcome.finished, outcome.task, settings])
 
     def _read_export(self, path: Path) -> None:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = read_json(path)
         if data.get("format") != FORMAT or data.get("version") != FORMAT_VERSION:
             raise ValueError("it is not an export of this version")
         database = self._database
@@ -294,13 +325,15 @@ class Store:
         """Read everything once, so that what others wrote into it is refused here and nowhere later."""
         tasks = self.tasks()
         for key, task in tasks.items():
-            if not {"graph", "content", "protocol", "baseline", "method"} <= set(task):
-                raise ValueError(f"task {key} is not described")
+            check_shape(task, TASK, f"task {key}")
+            if task["baseline"] is None and task["method"] is None:
+                raise ValueError(f"task {key} has neither a method nor a baseline")
         for outcome in self.outcomes():
-            numbers = [*outcome.test.values(), *outcome.val.values(), *outcome.losses, outcome.seconds]
-            known = outcome.task in tasks and isinstance(json.loads(outcome.environment), dict)
-            if not known or not all(isinstance(number, int | float) and math.isfinite(number) for number in numbers):
-                raise ValueError(f"the run of task {outcome.task} with seed {outcome.seed} is not one")
+            where = f"the run of task {outcome.task} with seed {outcome.seed}"
+            check_shape({**vars(outcome), "losses": list(outcome.losses)}, OUTCOME, where)
+            check_shape(json.loads(outcome.environment), ENVIRONMENT, f"the environment of {where}")
+            if outcome.task not in tasks:
+                raise ValueError(f"{where} is of a task that is not described")
         if len(self.outcomes()) != len(self.finished()):
             raise ValueError("a run's machine is missing")
 
@@ -310,10 +343,11 @@ class Store:
             self._database.execute("BEGIN IMMEDIATE")
             try:
                 yield self._database
+                self._database.execute("COMMIT")
             except BaseException:
-                self._database.execute("ROLLBACK")
+                if self._database.in_transaction:  # a full disk may have ended it
+                    self._database.execute("ROLLBACK")
                 raise
-            self._database.execute("COMMIT")
         except sqlite3.OperationalError as error:
             raise OutputError(f"{self.path} cannot be written: {error}.") from error
 
@@ -326,15 +360,4 @@ def _alive(host: str, process: int, until: float) -> bool:
     """Whether a claim still holds; of another machine's process only the time tells."""
     if host != socket.gethostname() or os.name == "nt":
         return until > time.time()
-    return process != os.getpid() and process_exists(process) and until > time.time()
-
-
-def process_exists(process: int) -> bool:
-    """Not for Windows, where signal 0 ends a process."""
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
+    return process != os.getpid() and psutil.pid_exists(process) and until > time.time()

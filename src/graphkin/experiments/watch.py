@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from graphkin.errors import printable
 from graphkin.experiments.execute import Failure
 from graphkin.experiments.plan import Job
 from graphkin.experiments.store import Outcome
@@ -65,7 +66,7 @@ class Lines:
 
     def say(self, text: str) -> None:
         if self.show:
-            print(text, file=sys.stderr, flush=True)
+            print(printable(text), file=sys.stderr, flush=True)
 
 
 class Bars(Lines):
@@ -97,7 +98,7 @@ class Bars(Lines):
 
     def epochs(self, job: Job) -> Style:
         total = job.task.method.optimiser.epochs if job.task.method is not None and job.task.baseline is None else None
-        self.bars.reset(self.current, description=job.title, total=total, state="")
+        self.bars.reset(self.current, description=printable(job.title), total=total, state="")
 
         def report(epoch: int, loss: float) -> None:
             self.bars.update(self.current, completed=epoch, state=f"loss {loss:.4f}")

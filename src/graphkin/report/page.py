@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import json
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from importlib import resources
@@ -15,6 +14,7 @@ import jinja2
 from graphkin.errors import InputError, OutputError
 from graphkin.evaluation import checked_rows
 from graphkin.experiments.tables import Summary
+from graphkin.files import read_json, reading
 from graphkin.fitted import load
 from graphkin.graphs import Graph
 from graphkin.report.figures import Figure
@@ -25,10 +25,14 @@ from graphkin.report.reading import progress_of, sentences_of
 from graphkin.report.tables import result_tables, score_rows, settings_table, shown_value
 from graphkin.report.weights import applies, diagnose, sentences
 from graphkin.runs import FORMATS, read_embeddings
+from graphkin.shapes import check_shape
 
+SCORES = {"protocol": str, "accuracy": [float], "accuracy_mean": float, "accuracy_std": float}
 RECORD = {
-    **dict.fromkeys(("settings", "graph", "scores", "versions", "machine"), dict),
-    **{"method": str, "finished": str, "seed": int, "epochs": int, "losses": list},
+    **{"method": str, "finished": str, "seed": int, "epochs": int, "losses": [float], "settings": dict},
+    "graph": {"name": str, "nodes": int, "edges": int, "features": int, "notes?": [str]},
+    "scores": ({"not_scored": str}, {**SCORES, "of": str, "baselines": {...: SCORES}}),
+    **{"versions": dict, "machine": dict, "seconds?": {"train": float}, "kernel?": (str, None), "warning?": (str, None)},
 }
 """what a run file must have for a page"""
 SCRIPTS = ("theme.js", "tables.js", "plots.js", "map.js")
@@ -149,21 +153,9 @@ def _record(folder: Path) -> dict[str, Any]:
     path = folder / "run.json"
     if not path.is_file():
         raise OutputError(f"{folder} is no folder of a run: it has no run.json, which graphkin fit writes.")
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise OutputError(f"{path} is no readable JSON: {error}.") from error
-    try:
-        if "not_scored" not in record["scores"]:
-            score_rows(record["scores"])
-        fit_loss_figure(record["losses"])
-        whole = {"name", "nodes", "edges", "features"} <= set(record["graph"])
-    except (KeyError, TypeError, ValueError, AttributeError):
-        whole = False
-    absent = [name for name, kind in RECORD.items() if not isinstance(record, dict) or not isinstance(record.get(name), kind)]
-    if absent or not whole:
-        parts = ", ".join(absent) or "graph, scores or losses"
-        raise OutputError(f"{path} was not written by graphkin fit, or is damaged: it has no proper {parts}.")
+    with reading(path, "was not written by graphkin fit, or is damaged", OutputError):
+        record = read_json(path)
+        check_shape(record, RECORD)
     return dict(record)
 
 

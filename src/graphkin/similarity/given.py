@@ -31,6 +31,8 @@ def as_similarity(similarity: Any, num_nodes: int | None = None, device: torch.d
     if isinstance(similarity, np.ndarray):
         return Stored(torch.from_numpy(similarity).to(device, torch.get_default_dtype()))
     if isinstance(similarity, Tensor):
+        if similarity.is_nested or similarity.is_meta or similarity.is_quantized:
+            raise SettingError("a similarity matrix must be a plain or a sparse tensor, found another kind.")
         if similarity.layout == torch.strided:
             return Stored(similarity.detach())
         return Stored(SparseMatrix(similarity.detach().to_sparse_coo().coalesce().to_sparse_csr()))
