@@ -1,7 +1,10 @@
 from __future__ import annotations
 
+import hashlib
+import io
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +32,12 @@ def empty_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(datasets, "cache_folder", lambda: tmp_path / "cache")
     monkeypatch.delenv("GRAPHKIN_DATA", raising=False)
     return tmp_path / "cache"
+
+
+def publish(monkeypatch: pytest.MonkeyPatch, name: str, raw: Path, **changes: object) -> None:
+    """Let the files in a folder be the published ones, to be downloaded from there."""
+    files = {file: hashlib.sha256((raw / file).read_bytes()).hexdigest() for file in DATASETS[name].files}
+    monkeypatch.setitem(DATASETS, name, replace(DATASETS[name], **{"url": raw.as_uri(), "files": files, **changes}))  # type: ignore[arg-type]
 
 
 @pytest.mark.data
@@ -75,7 +84,7 @@ def test_roots_in_every_layout_and_by_variable(data_root: Path, empty_cache: Pat
 
 
 @pytest.mark.data
-def test_changed_files_are_refused(data_root: Path, tmp_path: Path, empty_cache: Path) -> None:
+def test_changed_files_are_refused(data_root: Path, tmp_path: Path, empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for kind in ("Planetoid/Cora", "Amazon/Photo"):
         shutil.copytree(data_root / kind, tmp_path / kind, copy_function=shutil.copyfile)
     for path in [tmp_path, *tmp_path.rglob("*")]:
@@ -89,19 +98,43 @@ def test_changed_files_are_refused(data_root: Path, tmp_path: Path, empty_cache:
         arrays = dict(given)
     arrays["labels"] = np.zeros_like(arrays["labels"])
     np.savez(archive, **arrays)
+    with pytest.raises(GraphError, match=r"photo\.npz is not the published file .* and is not opened"):
+        load_dataset("photo", tmp_path)
+    publish(monkeypatch, "photo", archive.parent)
     with pytest.raises(GraphError, match=r"photo must have \(7650, 119081, 745, 8\) .* found \(7650, 119081, 745, 1\)"):
         load_dataset("photo", tmp_path)
-    archive.write_bytes(b"not an archive")
-    with pytest.raises(GraphError, match="is not the archive of photo"):
+
+
+@pytest.mark.parametrize("content", [b"", b"not an archive", b"PK\x03\x04 nor this", b"PK\x05\x06" + bytes(18)])
+def test_a_broken_archive(content: bytes, tmp_path: Path, empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw/amazon_electronics_photo.npz").write_bytes(content)
+    publish(monkeypatch, "photo", tmp_path / "raw")
+    with pytest.raises(GraphError, match=r"photo\.npz is not the archive of photo"):
         load_dataset("photo", tmp_path)
+
+
+@pytest.mark.data
+def test_graphs_are_those_of_the_committed_results(data_root: Path) -> None:
+    """Results are stored by the content of their graph, so no way of reading may change it."""
+    results = Path(__file__).parent.parent / "docs/results/reproduction.json"
+    tasks = json.loads(results.read_text(encoding="utf-8"))["tasks"].values()
+    known = {(task["graph"], task["content"]) for task in tasks}
+    assert {(name, load_dataset(name, data_root).content) for name in COUNTS} == known
+
+
+def test_every_dataset_is_published_somewhere() -> None:
+    for dataset in DATASETS.values():
+        assert dataset.url.startswith("https://") == bool(dataset.files)
+        assert all(len(digest) == 64 or dataset.name == "wikics" for digest in dataset.files.values())
 
 
 def test_a_failed_download_names_the_files_and_the_folder(empty_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def offline(*arguments: object, **options: object) -> None:
         raise OSError("no network\nand more")
 
-    for kind, name in (("Planetoid", "cora"), ("Amazon", "photo"), ("WikiCS", "wikics")):
-        monkeypatch.setattr(f"torch_geometric.datasets.{kind}", offline)
+    monkeypatch.setattr("urllib.request.urlopen", offline)
+    for name in ("cora", "photo", "wikics"):
         assert DATASETS[name].state() == "to download"
         with pytest.raises(GraphError) as caught:
             load_dataset(name)
@@ -109,26 +142,72 @@ def test_a_failed_download_names_the_files_and_the_folder(empty_cache: Path, mon
         assert f"{name} is not on this machine and cannot be downloaded (no network)" in message
         assert str(empty_cache / DATASETS[name].folder / "raw") in message
         assert all(file in message for file in DATASETS[name].files)
+        assert DATASETS[name].state() == "to download"
 
 
 def test_a_download_goes_to_the_cache_and_is_found_again(
-    empty_cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, empty_cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """With a stand-in for PyTorch Geometric's class that writes a small Wiki-CS file where the real one would."""
+    source = write_wikics(tmp_path / "data.json")
+    publish(monkeypatch, "wikics", tmp_path, nodes=6, edges=6, features=3, classes=2)
+    assert load_dataset("wikics").num_nodes == 6
+    source.unlink()
+    assert load_dataset("wikics").num_nodes == 6
+    assert [path.name for path in (empty_cache / "WikiCS/raw").iterdir()] == ["data.json"]
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err == f"downloading {source.as_uri()}\n"
+
+
+def test_a_download_goes_on_where_it_stopped(
+    tmp_path: Path, empty_cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(DATASETS, "cora", replace(DATASETS["cora"], files={"one": "", "two": ""}))
+    for file in DATASETS["cora"].files:
+        (tmp_path / file).write_text(file)
+    publish(monkeypatch, "cora", tmp_path)
+    (tmp_path / "two").unlink()
+    with pytest.raises(GraphError, match=r"cora .* cannot be downloaded \(.*two"):
+        load_dataset("cora")
+    (tmp_path / "one").unlink()
+    (tmp_path / "two").write_text("two")
+    raw = datasets._download(DATASETS["cora"])
+    assert {path.name: path.read_text() for path in raw.iterdir()} == {"one": "one", "two": "two"}
+    assert [line.rpartition("/")[2] for line in capsys.readouterr().err.splitlines()] == ["one", "two", "two"]
+
+
+class Answer(io.BytesIO):
+    """What a server sends, with the length that it announces."""
+
+    def __init__(self, content: bytes, length: int) -> None:
+        super().__init__(content)
+        self.headers = {"Content-Length": str(length)}
+
+
+@pytest.mark.parametrize(
+    ("length", "largest", "reason"),
+    [(100, 1000, "its SHA-256 differs"), (100, 99, "has more than 99 bytes"), (101, 1000, "is not complete: 100 bytes came")],
+)
+def test_what_is_not_the_published_file_is_neither_kept_nor_opened(
+    length: int, largest: int, reason: str, empty_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     calls = []
 
-    def fetch(root: str, is_undirected: bool) -> None:
-        calls.append(root)
-        print("Downloading ...")
-        write_wikics(Path(root) / "raw" / "data.json")
+    def answer(url: str, timeout: float) -> Answer:
+        calls.append((url, timeout))
+        return Answer(b"x" * 100, length)
 
-    monkeypatch.setattr("torch_geometric.datasets.WikiCS", fetch)
-    small = DATASETS["wikics"].__class__(**{**vars(DATASETS["wikics"]), "nodes": 6, "edges": 6, "features": 3, "classes": 2})
-    monkeypatch.setitem(DATASETS, "wikics", small)
-    assert load_dataset("wikics").num_nodes == 6
-    assert load_dataset("wikics").num_nodes == 6
-    assert calls == [str(empty_cache / "WikiCS")]
-    assert capsys.readouterr().out == ""
+    def opened(*arguments: object) -> None:
+        pytest.fail("a file was opened")
+
+    monkeypatch.setattr("urllib.request.urlopen", answer)
+    monkeypatch.setattr(datasets, "LARGEST", largest)
+    monkeypatch.setattr(datasets, "_READERS", {"Planetoid": opened})
+    with pytest.raises(GraphError, match=rf"cora is not on this machine and cannot be downloaded \(.*{reason}\)"):
+        load_dataset("cora")
+    first = next(iter(DATASETS["cora"].files))
+    assert calls == [(f"https://github.com/kimiyoung/planetoid/raw/master/data/{first}", 60)]
+    assert not [path for path in empty_cache.rglob("*") if path.is_file()]
 
 
 def write_wikics(path: Path, **changes: object) -> Path:
@@ -150,7 +229,8 @@ def write_wikics(path: Path, **changes: object) -> Path:
 
 
 def test_wikics_and_its_twenty_splits(tmp_path: Path) -> None:
-    graph = read_wikics(write_wikics(tmp_path / "data.json"))
+    path = write_wikics(tmp_path / "data.json")
+    graph = read_wikics(path, path.read_bytes())
     assert (graph.num_nodes, graph.num_edges, graph.num_features, graph.num_classes) == (6, 6, 3, 2)
     assert len(graph.public_splits) == 20
     assert graph.public_splits[0].train.tolist() == [0, 3]
@@ -167,11 +247,10 @@ def test_wikics_and_its_twenty_splits(tmp_path: Path) -> None:
     "changes", [{"links": None}, {"features": [[1.0], [2.0, 3.0]]}, {"links": "x"}, {"labels": ["a"] * 6}, {"test_mask": 3}]
 )
 def test_broken_wikics(tmp_path: Path, changes: dict[str, object]) -> None:
-    with pytest.raises(GraphError, match=r"is not a Wiki-CS file|must have one entry a node"):
-        read_wikics(write_wikics(tmp_path / "data.json", **changes))
-    (tmp_path / "data.json").write_text("{")
-    with pytest.raises(GraphError, match="is not a Wiki-CS file"):
-        read_wikics(tmp_path / "data.json")
+    path = write_wikics(tmp_path / "data.json", **changes)
+    for content in (path.read_bytes(), b"{", b"[" * 100_000):
+        with pytest.raises(GraphError, match=r"data\.json(: | is not a Wiki-CS file)"):
+            read_wikics(path, content)
 
 
 def test_a_data_root_must_be_there(tmp_path: Path) -> None:

@@ -1,33 +1,40 @@
-"""Graphs by name: the eight of the paper, read from PyTorch Geometric's raw files, and a Cora that ships with graphkin.
+"""Graphs by name: the eight of the paper, read from their published files, and a Cora that ships with graphkin.
 
 A dataset is looked for in the data root that is given, in $GRAPHKIN_DATA, then in the user's cache folder, and downloaded to
 the cache if it is nowhere. Raw files are read where they lie, so a root may be read-only and may be one that PyTorch Geometric
-made. After reading, counts are checked against what is known.
+made. A file's SHA-256 is checked before the file is read, and the graph's counts after that.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
+import http.client
+import io
 import json
 import os
 import sys
 import tomllib
+import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import scipy.sparse
 import torch
 
-from graphkin.errors import GraphError, unknown
+from graphkin.errors import GraphError, InputError, first_line, unknown
+from graphkin.files import reading, write_whole
 from graphkin.graphs import Graph
+from graphkin.planetoid import read_planetoid
 
 DEFAULT = "cora-bundled"
 VARIABLE = "GRAPHKIN_DATA"
+TIMEOUT = 60
+"""seconds without an answer after which a download has failed"""
+LARGEST = 2**30
+"""bytes of a file that is downloaded, at most"""
 
 
 @dataclass(frozen=True)
@@ -42,8 +49,10 @@ class Dataset:
     licence: str
     folder: str = ""
     """where PyTorch Geometric keeps it below a root that holds several of its datasets"""
+    url: str = ""
+    """the web address of the folder that the raw files are published in"""
     files: dict[str, str] = field(default_factory=dict)
-    """raw files and, for those that only unpickling can read, their SHA-256"""
+    """raw files and their SHA-256, empty where it is not known"""
 
     def raw_folder(self, data_root: str | Path | None = None) -> Path | None:
         """The folder with all raw files, if there is one."""
@@ -71,7 +80,8 @@ def load_dataset(name: str, data_root: str | Path | None = None) -> Graph:
         raise GraphError(f"the data root must be a folder, found nothing at {data_root}.")
     dataset = DATASETS[name]
     raw = dataset.raw_folder(data_root) or _download(dataset)
-    graph = replace(_READERS[dataset.folder.partition("/")[0]](dataset, raw), name=name, notes=())
+    files = {file: _published(raw / file, digest) for file, digest in dataset.files.items()}
+    graph = replace(_READERS[dataset.folder.partition("/")[0]](dataset, raw, files), name=name, notes=())
     _check_counts(dataset, graph, raw)
     return graph
 
@@ -100,26 +110,60 @@ def cache_folder() -> Path:
 
 
 def _download(dataset: Dataset) -> Path:
-    """Let PyTorch Geometric's own class fetch the raw files into the cache."""
-    import torch_geometric.datasets
-
-    kind, _, name = dataset.folder.partition("/")
-    root = cache_folder() / kind
-    raw = root / name / "raw"
-    build: Callable[..., Any] = getattr(torch_geometric.datasets, kind)
-    arguments: dict[str, Any] = {"name": name} if name else {"is_undirected": True}
+    """Fetch those raw files that are not in the cache yet; none is opened here."""
+    raw = cache_folder() / dataset.folder / "raw"
     try:
-        with contextlib.redirect_stdout(sys.stderr):
-            build(str(root), **arguments)
-        if all((raw / file).is_file() for file in dataset.files):
-            return raw
-        reason = "the download is not complete"
-    except Exception as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-    raise GraphError(
-        f"{dataset.name} is not on this machine and cannot be downloaded ({reason}). Put {', '.join(dataset.files)} into "
-        f"{raw}, or name the folder that PyTorch Geometric keeps them in with --data-root or ${VARIABLE}."
-    )
+        raw.mkdir(parents=True, exist_ok=True)
+        for file, digest in dataset.files.items():
+            if not (raw / file).is_file():
+                _fetch(f"{dataset.url}/{file}", raw / file, digest)
+    except (OSError, InputError) as error:
+        files = ", ".join(dataset.files)
+        raise GraphError(
+            f"{dataset.name} is not on this machine and cannot be downloaded ({first_line(error)}). Put {files} into {raw}, "
+            f"or name the folder that PyTorch Geometric keeps them in with --data-root or ${VARIABLE}."
+        ) from error
+    return raw
+
+
+def _fetch(url: str, path: Path, digest: str) -> None:
+    """Download a file, and put it in its place only if it is whole and the published one."""
+
+    def write(temporary: Path) -> None:
+        found = hashlib.sha256()
+        with temporary.open("wb") as file:
+            for chunk in _chunks(url):
+                found.update(chunk)
+                file.write(chunk)
+        if digest and found.hexdigest() != digest:
+            raise GraphError(f"{url} is not the published file: its SHA-256 differs")
+
+    print(f"downloading {url}", file=sys.stderr, flush=True)
+    write_whole(path, write)
+
+
+def _chunks(url: str) -> Iterator[bytes]:
+    size = 0
+    try:
+        with urllib.request.urlopen(url, timeout=TIMEOUT) as answer:
+            while chunk := answer.read(2**20):
+                size += len(chunk)
+                if size > LARGEST:
+                    raise GraphError(f"{url} has more than {LARGEST:,} bytes")
+                yield chunk
+            if answer.headers.get("Content-Length", str(size)) != str(size):
+                raise GraphError(f"{url} is not complete: {size:,} bytes came")
+    except (OSError, http.client.HTTPException) as error:
+        raise GraphError(first_line(error)) from error
+
+
+def _published(path: Path, digest: str) -> bytes:
+    """What is in a file, if it is the published one."""
+    with reading(path, "cannot be read", GraphError):
+        content = path.read_bytes()
+    if digest and hashlib.sha256(content).hexdigest() != digest:
+        raise GraphError(f"{path} is not the published file (its SHA-256 differs), and is not opened.")
+    return content
 
 
 def _check_counts(dataset: Dataset, graph: Graph, raw: Path) -> None:
@@ -132,21 +176,15 @@ def _check_counts(dataset: Dataset, graph: Graph, raw: Path) -> None:
         )
 
 
-def _planetoid(dataset: Dataset, raw: Path) -> Graph:
-    """These files are pickles, so only the published ones are opened."""
-    from torch_geometric.io import read_planetoid_data
-
-    for file, digest in dataset.files.items():
-        if hashlib.sha256((raw / file).read_bytes()).hexdigest() != digest:
-            raise GraphError(f"{raw / file} is not the published file (its SHA-256 differs), and is not opened.")
-    return Graph.from_data(read_planetoid_data(str(raw), dataset.name))
+def _planetoid(dataset: Dataset, raw: Path, files: dict[str, bytes]) -> Graph:
+    return read_planetoid(raw, dataset.name, files)
 
 
-def _archive(dataset: Dataset, raw: Path) -> Graph:
+def _archive(dataset: Dataset, raw: Path, files: dict[str, bytes]) -> Graph:
     """Compressed rows in a NumPy archive; features are words, present or not."""
-    path = raw / next(iter(dataset.files))
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+    ((file, content),) = files.items()
+    with reading(raw / file, f"is not the archive of {dataset.name}", GraphError):
+        with np.load(io.BytesIO(content), allow_pickle=False) as archive:
             attributes, adjacency = (
                 scipy.sparse.csr_matrix(
                     tuple(archive[f"{kind}_{part}"] for part in ("data", "indices", "indptr")), archive[f"{kind}_shape"]
@@ -154,20 +192,19 @@ def _archive(dataset: Dataset, raw: Path) -> Graph:
                 for kind in ("attr", "adj")
             )
             labels = archive["labels"]
-    except (ValueError, OSError, KeyError, EOFError) as error:
-        raise GraphError(f"{path} is not the archive of {dataset.name}: {error}") from error
-    edges = adjacency.tocoo()
-    return Graph.from_arrays((attributes > 0).astype(np.float32), np.stack([edges.row, edges.col]), labels)
+        edges = adjacency.tocoo()
+        return Graph.from_arrays((attributes > 0).astype(np.float32), np.stack([edges.row, edges.col]), labels)
 
 
-def _wikics(dataset: Dataset, raw: Path) -> Graph:
-    return read_wikics(raw / "data.json")
+def _wikics(dataset: Dataset, raw: Path, files: dict[str, bytes]) -> Graph:
+    ((file, content),) = files.items()
+    return read_wikics(raw / file, content)
 
 
-def read_wikics(path: Path) -> Graph:
+def read_wikics(path: Path, content: bytes) -> Graph:
     """Wiki-CS's own JSON: features, labels, links, and 20 public splits that share one test set."""
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+    with reading(path, "is not a Wiki-CS file", GraphError):
+        data = json.loads(content)
         x = torch.tensor(data["features"], dtype=torch.float32)
         links: list[list[int]] = data["links"]
         source = torch.repeat_interleave(torch.arange(len(links)), torch.tensor([len(targets) for targets in links]))
@@ -175,13 +212,11 @@ def read_wikics(path: Path) -> Graph:
         train, val = (torch.tensor(data[key], dtype=torch.bool).T for key in ("train_masks", "val_masks"))
         test = torch.tensor(data["test_mask"], dtype=torch.bool)
         labels = torch.tensor(data["labels"], dtype=torch.long)
-    except (ValueError, KeyError, TypeError, OSError, RuntimeError) as error:
-        raise GraphError(f"{path} is not a Wiki-CS file: {type(error).__name__}: {error}") from error
-    edges = torch.stack([source, target])
-    return Graph.from_arrays(x, edges, labels, train_mask=train, val_mask=val, test_mask=test, name="wikics")
+        edges = torch.stack([source, target])
+        return Graph.from_arrays(x, edges, labels, train_mask=train, val_mask=val, test_mask=test, name="wikics")
 
 
-_READERS: dict[str, Callable[[Dataset, Path], Graph]] = {
+_READERS: dict[str, Callable[[Dataset, Path, dict[str, bytes]], Graph]] = {
     "Planetoid": _planetoid,
     "Amazon": _archive,
     "Coauthor": _archive,
