@@ -7,6 +7,8 @@ import math
 import numbers
 from collections.abc import Iterable
 
+LARGEST_NUMBER = 1e18
+"""of a setting: PyTorch multiplies by whole numbers of 64 bits"""
 LONGEST_REASON, LONGEST_MESSAGE = 200, 2000
 
 
@@ -94,9 +96,11 @@ def check_range(
         (f"< {below}", below is None or _number(value) < below),
         (f"<= {at_most}", at_most is None or _number(value) <= at_most),
     ]
-    if not (math.isfinite(_number(value)) and all(holds for _, holds in bounds)):
+    if not (abs(_number(value)) <= LARGEST_NUMBER and all(holds for _, holds in bounds)):
         given = (above, at_least, below, at_most)
         rule = " and ".join(text for (text, _), bound in zip(bounds, given, strict=True) if bound is not None)
+        if math.isfinite(_number(value)) and abs(_number(value)) > LARGEST_NUMBER:
+            rule += f" and at most {LARGEST_NUMBER:g}"
         raise SettingError(f"{name} must be {f'a number {rule}'.strip()}, found {shown(value)}.")
 
 

@@ -184,8 +184,8 @@ class Graph:
     def from_scipy(cls, adjacency: Any, x: Any = None, y: Any = None, **options: Any) -> Graph:
         """A graph from a SciPy sparse adjacency matrix; entries other than 1 are weights."""
         if not scipy.sparse.issparse(adjacency) or adjacency.shape[0] != adjacency.shape[1]:
-            shape = getattr(adjacency, "shape", type(adjacency).__name__)
-            raise GraphError(f"the adjacency must be a square SciPy sparse matrix, found {shape}.")
+            found = adjacency.shape if scipy.sparse.issparse(adjacency) else type(adjacency).__name__
+            raise GraphError(f"the adjacency must be a square SciPy sparse matrix, found {found}.")
         check_compressed(adjacency, "the adjacency")
         entries = scipy.sparse.coo_matrix(adjacency)
         entries.sum_duplicates()

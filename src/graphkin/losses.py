@@ -62,6 +62,8 @@ class TwoViewLoss(nn.Module):
 
     def forward(self, u: Tensor, v: Tensor) -> Tensor:
         nodes = self.weights.num_nodes
+        if not isinstance(u, Tensor) or not isinstance(v, Tensor):
+            raise GraphError(f"both views must be tensors, found {type(u).__name__} and {type(v).__name__}.")
         if u.shape != v.shape or u.dim() != 2 or len(u) != nodes:
             raise GraphError(
                 f"both views must have shape [{nodes}, d], one row a node, found {tuple(u.shape)} and {tuple(v.shape)}."

@@ -38,7 +38,7 @@ class Neighbours:
     hops: int = 2
 
     def __post_init__(self) -> None:
-        check_whole("hops", self.hops, at_least=1)
+        check_whole("hops", self.hops, at_least=1, at_most=1000)
 
     def on(self, graph: Graph, similarity: NodeSimilarity | None, counterpart: bool, lazy: bool = False) -> PositiveWeights:
         adjacency = normalised_adjacency(graph.edge_index, graph.num_nodes, self_loops=True, edge_weight=graph.edge_weight).csr

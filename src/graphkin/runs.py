@@ -238,7 +238,8 @@ def read_embeddings(path: Path, ids: np.ndarray | None = None) -> np.ndarray:
     if path.suffix.lower() in (".parquet", ".csv", ".tsv"):
         from graphkin.tables import read_embedding_table
 
-        return read_embedding_table(path, ids)
+        with reading(path, "is not a readable table of embeddings", OutputError):
+            return read_embedding_table(path, ids)
     with reading(path, "is not a readable .npy file of numbers", OutputError):
         rows = read_array(path)
     beside = path.with_suffix(".ids.csv")
@@ -246,7 +247,8 @@ def read_embeddings(path: Path, ids: np.ndarray | None = None) -> np.ndarray:
         return rows
     from graphkin.tables import in_order, read_ids
 
-    return in_order(path, rows, read_ids(beside), ids)
+    with reading(beside, "is not a readable table of ids", OutputError):
+        return in_order(path, rows, read_ids(beside), ids)
 
 
 def graph_of_run(embeddings: Path) -> str:

@@ -237,7 +237,7 @@ def read_ids(path: Path) -> pa.Array:
 def in_order(path: Path, rows: np.ndarray, written: pa.Array, ids: np.ndarray) -> np.ndarray:
     """``rows``, which belong to the ids ``written``, in the order of ``ids``."""
     order = pc.index_in(pa.array([str(name) for name in ids], pa.string()), value_set=written)
-    if order.null_count or len(written) != len(ids) or len(rows) != len(ids):
+    if order.null_count or len(written) != len(ids) or rows.shape[:1] != (len(ids),):
         raise GraphError(f"{path} must have one row for each of the graph's {len(ids)} nodes, found other ids.")
     ordered: np.ndarray = rows[order.to_numpy()]
     return ordered

@@ -49,7 +49,7 @@ class Similarity:
         check_choice("structure", self.structure, STRUCTURES)
         check_range("alpha", self.alpha, above=0, below=1)
         if self.steps is not None:
-            check_whole("steps", self.steps, at_least=1)
+            check_whole("steps", self.steps, at_least=1, at_most=10_000)
         if self.top_k is not None:
             check_whole("top_k", self.top_k, at_least=1)
         check_range("pagerank_error", self.pagerank_error, above=0)

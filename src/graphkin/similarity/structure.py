@@ -39,7 +39,7 @@ class PageRank(NodeSimilarity):
     ) -> None:
         check_range("alpha", alpha, above=0, below=1)
         if steps is not None:
-            check_whole("steps", steps, at_least=1)
+            check_whole("steps", steps, at_least=1, at_most=10_000)
         self.num_nodes = num_nodes
         self.device = edge_index.device
         self.alpha, self.steps, self.dtype = alpha, steps, dtype
