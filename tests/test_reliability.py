@@ -246,6 +246,19 @@ def test_what_asks_for_huge_work_is_refused_at_once(
     assert all(fact in line for fact in facts), line
 
 
+def test_a_worker_that_is_killed_is_told(folder: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = ['title = "x"', 'protocol = "grace"', "seeds = 2", 'datasets = ["synthetic-60"]', 'measures = ["10 %"]']
+    Path("e.toml").write_text("\n".join([*lines, "[[rows]]", 'name = "a"', 'method = "grace"', "settings = { hidden = 4 }"]))
+    monkeypatch.setattr("graphkin.experiments.reproduce._one", _dies)
+    assert graphkin_run("reproduce", "e.toml", "--jobs", 2, "--epochs", 1, "-q", "--store", "r.sqlite") == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "a process that trained was killed" in line and "the same command goes on" in line
+
+
+def _dies(*given: object) -> Any:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 def test_a_lying_npy_file_is_refused_before_it_is_allocated(folder: Path, capsys: Capture) -> None:
     np.savez("f.npz", **arrays())
     lying_archive(folder / "lying.npz")
@@ -407,9 +420,10 @@ def test_a_checkpoint_with_a_nan_is_refused(folder: Path) -> None:
 # Files
 
 
-def test_files_have_the_permissions_of_the_users_umask(folder: Path) -> None:
+@pytest.mark.parametrize(("umask", "mode"), [(0o077, "0o600"), (0o022, "0o644")])
+def test_files_have_the_permissions_of_the_users_umask(folder: Path, umask: int, mode: str) -> None:
     np.savez("f.npz", **arrays())
-    before = os.umask(0o077)
+    before = os.umask(umask)
     try:
         for kind in ("npy", "parquet", "csv"):
             assert graphkin_run("fit", "f.npz", *QUICK, "--format", kind, "--out", kind) == 0
@@ -418,7 +432,7 @@ def test_files_have_the_permissions_of_the_users_umask(folder: Path) -> None:
         os.umask(before)
     written = [path for path in folder.rglob("*/*") if path.is_file()]
     assert len(written) == 10
-    assert {oct(stat.S_IMODE(path.stat().st_mode)) for path in written} == {"0o600"}
+    assert {oct(stat.S_IMODE(path.stat().st_mode)) for path in written} == {mode}
 
 
 def test_what_a_killed_process_was_writing_is_removed_by_the_next(folder: Path) -> None:

@@ -62,7 +62,7 @@ def _check_width(width: int) -> None:
 
 def _dense_features(x: Any) -> Tensor:
     """In float32, which is what everything is computed in."""
-    array = _numeric(x, "features")
+    array = numeric(x, "features")
     if array.dim() != 2:
         raise GraphError(f"features must have shape [nodes, features], found {tuple(array.shape)}.")
     return array.to(torch.float32)
@@ -77,7 +77,7 @@ def _sparse_features(x: Tensor) -> SparseMatrix:
         raise GraphError(f"features of the layout {x.layout} cannot be read: {first_line(error)}") from error
 
 
-def _numeric(values: Any, what: str) -> Tensor:
+def numeric(values: Any, what: str) -> Tensor:
     """A tensor of real numbers on the CPU from whatever holds them."""
     if isinstance(values, Tensor):
         return plain_tensor(values, what)
@@ -136,7 +136,7 @@ class Edges(NamedTuple):
 
 def checked_edges(edge_index: Any, nodes: int, edge_weight: Any = None) -> Edges:
     """Weights of duplicates are added; where both directions are given, their mean is the weight of the edge."""
-    edges = _numeric(edge_index, "edge_index")
+    edges = numeric(edge_index, "edge_index")
     weight = None if edge_weight is None else _weights(edge_weight, edges.numel() // 2)
     if edges.numel() == 0:
         return Edges(torch.empty(2, 0, dtype=torch.long), None if weight is None else torch.empty(0), ())
@@ -184,7 +184,7 @@ def _merged(keys: Tensor, weight: Tensor | None, how: str) -> tuple[Tensor, Tens
 
 
 def _weights(edge_weight: Any, edges: int) -> Tensor:
-    weight = _numeric(edge_weight, "edge weights")
+    weight = numeric(edge_weight, "edge weights")
     if weight.shape != (edges,):
         raise GraphError(f"there must be one weight an edge ({edges}), found shape {tuple(weight.shape)}.")
     kept = weight.float()
@@ -200,7 +200,7 @@ def checked_labels(y: Any, nodes: int) -> Tensor | None:
     """Class numbers as int64, with -1 where the label is unknown: negative, NaN or masked."""
     if y is None:
         return None
-    labels = _numeric(np.ma.filled(y, -1) if np.ma.is_masked(y) and y.dtype.kind in "if" else y, "labels")
+    labels = numeric(np.ma.filled(y, -1) if np.ma.is_masked(y) and y.dtype.kind in "if" else y, "labels")
     if labels.dim() == 2 and labels.size(1) == 1:
         labels = labels[:, 0]
     if labels.shape != (nodes,):
@@ -219,7 +219,7 @@ def checked_mask(what: str, mask: Any, nodes: int) -> Tensor | None:
     """Booleans [N, splits]."""
     if mask is None:
         return None
-    tensor = _numeric(mask, what)
+    tensor = numeric(mask, what)
     if tensor.dim() not in (1, 2) or tensor.size(0) != nodes or tensor.numel() == 0:
         raise GraphError(f"{what} must have one entry a node ({nodes}), found shape {tuple(tensor.shape)}.")
     return tensor.bool().reshape(nodes, -1)

@@ -9,7 +9,7 @@ import json
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
@@ -17,6 +17,15 @@ from graphkin.errors import OutputError, check_whole
 from graphkin.files import read_tensors, reading, write_tensors
 
 FORMAT = "graphkin-checkpoint-1"
+
+
+class Resumed(NamedTuple):
+    """What a run goes on from."""
+
+    epoch: int
+    state: dict[str, Tensor]
+    kernel: str | None
+    """the implementation and precision that its steps were made with"""
 
 
 @dataclass(frozen=True)
@@ -35,13 +44,14 @@ class Checkpoint:
         complaint = "is not a checkpoint of graphkin, or is damaged: remove it to start anew"
         return reading(self.path, complaint, OutputError)
 
-    def write(self, epoch: int, state: dict[str, Tensor]) -> None:
+    def write(self, epoch: int, state: dict[str, Tensor], kernel: str | None = None) -> None:
         tensors = {name: value.detach().cpu().contiguous() for name, value in state.items()}
-        metadata = {"format": FORMAT, "epoch": str(epoch), "identity": json.dumps(self.identity, sort_keys=True)}
+        identity = json.dumps(self.identity, sort_keys=True)
+        metadata = {"format": FORMAT, "epoch": str(epoch), "identity": identity, "kernel": kernel or ""}
         write_tensors(self.path, tensors, metadata)
 
-    def read(self) -> tuple[int, dict[str, Tensor]] | None:
-        """Epoch and state; None if nothing was written yet. A checkpoint of another run is refused, not replaced."""
+    def read(self) -> Resumed | None:
+        """None if nothing was written yet. A checkpoint of another run is refused, not replaced."""
         if not self.path.exists():
             return None
         with self.reading():
@@ -56,7 +66,7 @@ class Checkpoint:
             raise OutputError(
                 f"{self.path} is the checkpoint of another run (another {', '.join(different)}): remove it to start anew."
             )
-        return epoch, tensors
+        return Resumed(epoch, tensors, metadata.get("kernel") or None)
 
 
 def _different(one: Any, other: Any, name: str = "") -> list[str]:

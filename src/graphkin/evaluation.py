@@ -15,14 +15,14 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch_geometric.data import Data
 
-from graphkin.arrays import as_array, plain_tensor
+from graphkin.arrays import MOST_FEATURES, as_array, plain_tensor
 from graphkin.errors import GraphError, SettingError, SplitError, check_choice, check_whole
 from graphkin.fitted import Fitted, modules_for
 from graphkin.graphs import Graph, as_graph
 from graphkin.methods import Method
 from graphkin.probe import ROWS_AT_A_TIME, probe, probe_adam
 from graphkin.similarity import normalised_adjacency
-from graphkin.sparse import SparseMatrix
+from graphkin.sparse import SparseMatrix, check_compressed
 from graphkin.splits import Split, few_labels, random_split
 
 Rows: TypeAlias = Any
@@ -243,9 +243,15 @@ def checked_rows(embeddings: Tensor | Rows, nodes: int) -> Rows:
     if np.ma.is_masked(embeddings):
         raise SettingError("embeddings must be complete, found masked values.")
     rows: Any = plain_tensor(embeddings, "embeddings").double().numpy() if isinstance(embeddings, Tensor) else embeddings
-    rows = rows.tocsr() if scipy.sparse.issparse(rows) else as_array(rows, "embeddings")
+    if scipy.sparse.issparse(rows):
+        check_compressed(rows, "embeddings")
+        rows = rows.tocsr()
+    else:
+        rows = as_array(rows, "embeddings")
     if rows.ndim != 2 or rows.shape[0] != nodes or rows.shape[1] == 0:
         raise SettingError(f"embeddings must have one row for each of the {nodes} nodes, found shape {rows.shape}.")
+    if rows.shape[1] > MOST_FEATURES:
+        raise SettingError(f"embeddings may have at most {MOST_FEATURES:,} columns, found {rows.shape[1]:,}.")
     values = rows.data if scipy.sparse.issparse(rows) else rows
     if rows.dtype.kind not in "biuf" or not np.isfinite(values).all():
         raise SettingError("embeddings must be finite numbers, found others.")

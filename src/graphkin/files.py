@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import socket
@@ -14,8 +15,8 @@ from typing import Any
 
 import numpy as np
 import psutil
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors import safe_open
+from safetensors.torch import save
 from torch import Tensor
 
 from graphkin.errors import InputError, OutputError, first_line
@@ -47,15 +48,8 @@ def write_whole(path: str | Path, write: Callable[[Path], object]) -> None:
 
 
 def write_tensors(path: str | Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
-    """A safetensors file."""
-
-    def write(file: Path) -> None:
-        try:
-            save_file(tensors, file, metadata)
-        except SafetensorError as error:
-            raise OSError(str(error)) from error
-
-    write_whole(path, write)
+    """A safetensors file; its library's own writer would leave a temporary file of another name when killed."""
+    write_whole(path, lambda file: file.write_bytes(save(tensors, metadata)))
 
 
 def check_writable(folder: Path) -> None:
@@ -76,12 +70,12 @@ def remove_leftovers(folder: Path, name: str = "") -> None:
     """Files that killed processes of this machine were writing, all or those of one ``name``."""
     for path in folder.glob(f".*{PART}"):
         found = re.fullmatch(rf"\.(.+)\.{re.escape(_here())}-(\d{{1,9}}){re.escape(PART)}", path.name)
-        if found and name in ("", found[1]) and _is_older_than_process(path, int(found[2])):
+        if found and name in ("", found[1]) and _writer_is_gone(path, int(found[2])):
             with suppress(OSError):
                 path.unlink()
 
 
-def _is_older_than_process(path: Path, process: int) -> bool:
+def _writer_is_gone(path: Path, process: int) -> bool:
     """Whether the process that wrote a file is gone, be it that another one has its number now."""
     try:
         return bool(path.stat().st_mtime < psutil.Process(process).create_time() - CLOCKS_DIFFER)
@@ -164,7 +158,18 @@ def check_memory(what: str, needed: int) -> None:
 
 
 def read_json(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8"))
+    return parse_json(path.read_text(encoding="utf-8"))
+
+
+def parse_json(text: str) -> Any:
+    """Plain data; NaN and infinite numbers, which JSON does not have, are refused."""
+
+    def number(digits: str) -> float:
+        if not math.isfinite(float(digits)):
+            raise ValueError(f"its numbers must be finite, found {digits[:20]}")
+        return float(digits)
+
+    return json.loads(text, parse_float=number, parse_constant=number)
 
 
 def read_tensors(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:

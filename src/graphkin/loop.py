@@ -37,6 +37,8 @@ class Curve:
     """Ctrl-C was pressed, be it in the last epoch"""
     seconds: float = 0.0
     """of training, before a break too"""
+    kernel: str | None = None
+    """implementation and precision of the contrast"""
 
 
 def train(
@@ -76,7 +78,7 @@ def train(
                     run.look()
                     run.check_parameters()
                     if among.first:
-                        checkpoint.write(epoch, run.state(spent()))
+                        checkpoint.write(epoch, run.state(spent()), run.kernel)
             if last or epoch % LOOK_EVERY[device.type] == 0:
                 losses = [run.look() for run in runs]
                 report(epoch, sum(losses) / len(losses))
@@ -84,7 +86,10 @@ def train(
                 break
     for run in runs:
         run.check_parameters()
-    return [Curve(run.losses[: run.epoch].tolist(), run.epoch < epochs, stopped, run.seconds_before + spent()) for run in runs]
+    return [
+        Curve(run.losses[: run.epoch].tolist(), run.epoch < epochs, stopped, run.seconds_before + spent(), run.kernel)
+        for run in runs
+    ]
 
 
 class _Run:
@@ -102,6 +107,7 @@ class _Run:
         )
         self.epoch = self.steps = 0
         self.seconds_before = 0.0
+        self.kernel_before: str | None = None
         self.losses = torch.full((method.optimiser.epochs,), math.nan, dtype=torch.float32, device=device)
         self.recorded: torch.cuda.CUDAGraph | None = None
         self.recorded_loss: Tensor | None = None
@@ -145,6 +151,11 @@ class _Run:
             self.recorded_loss = self._step()
         self.recorded = recorded
 
+    @property
+    def kernel(self) -> str | None:
+        """Of its steps, be it that all of them were made before a break."""
+        return self.task.kernel or self.kernel_before
+
     def state(self, seconds: float) -> dict[str, Tensor]:
         """All that the next epochs depend on, and how long the ones so far took."""
         if self.stream is not None:
@@ -164,7 +175,8 @@ class _Run:
         if found is None:
             return
         with checkpoint.reading():
-            self._restore(*found)
+            self._restore(found.epoch, found.state)
+            self.kernel_before = found.kernel
 
     def _restore(self, epoch: int, state: dict[str, Tensor]) -> None:
         if not 0 < epoch <= len(self.losses):

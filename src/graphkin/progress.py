@@ -28,7 +28,7 @@ def progress(style: Style, title: str, epochs: int) -> Iterator[Report]:
     On a terminal "auto" and "visible" are a bar; elsewhere "auto" is nothing and "visible" a few lines.
     """
     if not isinstance(style, str):
-        if not callable(style):
+        if not callable(style) or isinstance(style, type):
             raise SettingError(f"progress must be a function or one of {', '.join(STYLES)}, found {style!r}.")
         yield style
         return

@@ -178,7 +178,7 @@ class Prepared:
                 losses=tuple(curve.losses),
                 interrupted=curve.interrupted,
                 seconds={"prepare": self.seconds, "train": curve.seconds},
-                kernel=task.kernel,
+                kernel=curve.kernel,
             )
             for task, curve, seed in zip(tasks, curves, seeds, strict=True)
         ]

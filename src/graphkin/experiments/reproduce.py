@@ -7,7 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, ProcessPoolExecutor, wait
 from dataclasses import replace
 from multiprocessing import get_context, parent_process
 from pathlib import Path
@@ -24,6 +24,7 @@ from graphkin.experiments.execute import Failure, Keep, Learned, execute, learn,
 from graphkin.experiments.plan import IN_A_ROW, Job, Task, jobs_of
 from graphkin.experiments.store import Outcome, Store
 from graphkin.graphs import Graph
+from graphkin.parallel import LostError
 from graphkin.progress import Style
 from graphkin.readers import open_graph
 from graphkin.training import TOGETHER, device_named, small_steps
@@ -146,9 +147,14 @@ def _on_cpu(
         done = joblib.Parallel(return_as="generator_unordered", **options)(calls)
     else:
         done = _in_rounds(joblib.Parallel(**options), calls, workers)
-    for job, results in done:
-        for found in results:
-            yield job, found
+    try:
+        for job, results in done:
+            for found in results:
+                yield job, found
+    except BrokenExecutor as error:
+        raise LostError(
+            "a process that trained was killed, perhaps for lack of memory; finished runs are kept, the same command goes on"
+        ) from error
 
 
 def _in_rounds(parallel: joblib.Parallel, calls: Iterator[Any], size: int) -> Iterator[tuple[Job, list[Outcome | Failure]]]:

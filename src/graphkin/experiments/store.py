@@ -22,7 +22,7 @@ from typing import Any
 import psutil
 
 from graphkin.errors import InputError, OutputError, first_line
-from graphkin.files import check_writable, read_json, reason_of, write_whole
+from graphkin.files import check_writable, parse_json, read_json, reason_of, write_whole
 from graphkin.shapes import check_shape
 
 FORMAT = "graphkin-results"
@@ -133,12 +133,12 @@ class Store:
             values,
         )
         return [
-            Outcome(task, seed, json.loads(test), json.loads(val), tuple(json.loads(losses)), *rest)
+            Outcome(task, seed, parse_json(test), parse_json(val), tuple(parse_json(losses)), *rest)
             for task, seed, test, val, losses, *rest in found
         ]
 
     def tasks(self) -> dict[str, dict[str, Any]]:
-        return {key: json.loads(text) for key, text in self._database.execute("SELECT key, description FROM tasks")}
+        return {key: parse_json(text) for key, text in self._database.execute("SELECT key, description FROM tasks")}
 
     def contents(self) -> dict[str, str]:
         """The content of each graph that runs are of, by its name: the last one, should it have changed."""
@@ -151,7 +151,7 @@ class Store:
         found = self._database.execute(
             "SELECT description, min(finished), max(finished) FROM runs JOIN environments e ON e.id = environment GROUP BY e.id"
         ).fetchall()
-        return [{**json.loads(text), "finished": time} for text, *times in found for time in dict.fromkeys(times)]
+        return [{**parse_json(text), "finished": time} for text, *times in found for time in dict.fromkeys(times)]
 
     def add(self, outcome: Outcome, description: str) -> None:
         """Write a finished run and end its claim; a run that is there already stays as it is."""
@@ -255,7 +255,7 @@ class Store:
             ",\n".join(f'"{key}": {description}' for key, description in tasks),
             f'}}, "columns": {columns}, "runs": [',
             ",\n".join(
-                json.dumps([task, seed, json.loads(test), json.loads(val), json.loads(losses), *rest])
+                json.dumps([task, seed, parse_json(test), parse_json(val), parse_json(losses), *rest])
                 for task, seed, test, val, losses, *rest in runs
             ),
             "]}\n",
@@ -331,7 +331,7 @@ class Store:
         for outcome in self.outcomes():
             where = f"the run of task {outcome.task} with seed {outcome.seed}"
             check_shape({**vars(outcome), "losses": list(outcome.losses)}, OUTCOME, where)
-            check_shape(json.loads(outcome.environment), ENVIRONMENT, f"the environment of {where}")
+            check_shape(parse_json(outcome.environment), ENVIRONMENT, f"the environment of {where}")
             if outcome.task not in tasks:
                 raise ValueError(f"{where} is of a task that is not described")
         if len(self.outcomes()) != len(self.finished()):

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
+from graphkin.arrays import numeric
 from graphkin.errors import GraphError, SettingError
 from graphkin.graphs import Graph, as_graph
 from graphkin.similarity.blocks import NodeSimilarity, Stored
@@ -29,10 +30,12 @@ def as_similarity(similarity: Any, num_nodes: int | None = None, device: torch.d
     if scipy.sparse.issparse(similarity):
         return Stored(SparseMatrix.from_scipy(similarity).to(device))
     if isinstance(similarity, np.ndarray):
-        return Stored(torch.from_numpy(similarity).to(device, torch.get_default_dtype()))
+        return Stored(numeric(similarity, "a similarity matrix").to(device, torch.get_default_dtype()))
     if isinstance(similarity, Tensor):
-        if similarity.is_nested or similarity.is_meta or similarity.is_quantized:
-            raise SettingError("a similarity matrix must be a plain or a sparse tensor, found another kind.")
+        if similarity.is_nested or similarity.is_meta or similarity.is_quantized or similarity.is_complex():
+            raise SettingError("a similarity matrix must be a plain or a sparse tensor of real numbers, found another kind.")
+        if similarity.dtype not in (torch.float32, torch.float64):
+            similarity = similarity.float()
         if similarity.layout == torch.strided:
             return Stored(similarity.detach())
         return Stored(SparseMatrix(similarity.detach().to_sparse_coo().coalesce().to_sparse_csr()))
