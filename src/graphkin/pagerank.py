@@ -162,12 +162,19 @@ class _Kept:
             found = read_arrays(path)
             if not np.array_equal(found["identity"], self.identity):
                 raise OutputError(f"{path} is of another graph or of other settings: remove it to start anew.")
-            columns, values = found["columns"], found["values"]
-            shapes = columns.shape == part.columns.shape and values.shape == part.values.shape
-            if not shapes or columns.min() < -1 or columns.max() >= self.num_nodes or not np.isfinite(values).all():
-                raise ValueError("its entries are not those of a PageRank")
-            part.columns[:], part.values[:] = columns, values
+            for name, rows in part._asdict().items():
+                if found[name].shape != rows.shape or found[name].dtype != rows.dtype:
+                    raise ValueError(f"its {name} are {found[name].dtype} of shape {found[name].shape}")
+            self._check_entries(found["columns"], found["values"])
+            part.columns[:], part.values[:] = found["columns"], found["values"]
         return True
+
+    def _check_entries(self, columns: np.ndarray, values: np.ndarray) -> None:
+        """What the compiled loops rely on: nodes in increasing order, then −1."""
+        after, before = columns[:, 1:], columns[:, :-1]
+        ordered = bool((((after > before) & (before >= 0)) | (after == -1)).all())
+        if columns.min() < -1 or columns.max() >= self.num_nodes or not ordered or not np.isfinite(values).all():
+            raise ValueError("its entries are not those of a PageRank")
 
     def write(self, first: int, part: Rows) -> None:
         def write(file: Path) -> None:

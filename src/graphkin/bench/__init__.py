@@ -6,13 +6,14 @@ gets no time.
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from graphkin.errors import OutputError
+from graphkin.files import read_json, reading
 from graphkin.runs import commit, environment, write_json
+from graphkin.shapes import check_shape
 
 
 @dataclass(frozen=True)
@@ -47,13 +48,8 @@ class Results:
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    try:
-        runs = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise OutputError(f"{path} is no file of benchmark runs: {error}") from error
-    names = {field.name for field in fields(Row)}
-    for run in runs if isinstance(runs, list) else [runs]:
-        rows = run.get("rows") if isinstance(run, dict) else None
-        if not isinstance(rows, list) or not all(isinstance(row, dict) and names <= set(row) for row in rows):
-            raise OutputError(f"{path} is no file of benchmark runs: a list of runs with rows was expected.")
+    with reading(path, "is no file of benchmark runs", OutputError):
+        runs = read_json(path)
+        names = {field.name: object for field in fields(Row)}
+        check_shape(runs, [{"rows": [names]}])
     return list(runs)

@@ -57,7 +57,11 @@ class Computed(NodeSimilarity):
         self.symmetric = False
 
     def block(self, rows: Tensor, columns: Tensor | None = None) -> Tensor:
-        block = torch.as_tensor(self.rows_of(rows.cpu())).to(self.device)
+        given = self.rows_of(rows.cpu())
+        try:
+            block = torch.as_tensor(given).to(self.device)
+        except (RuntimeError, TypeError, ValueError) as error:
+            raise SettingError(f"the similarity function must return numbers, found {type(given).__name__}.") from error
         if block.shape != (rows.numel(), self.num_nodes):
             raise SettingError(
                 f"the similarity function must return [{rows.numel()}, {self.num_nodes}] for {rows.numel()} nodes, "
