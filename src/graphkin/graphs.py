@@ -183,7 +183,7 @@ class Graph:
     @classmethod
     def from_scipy(cls, adjacency: Any, x: Any = None, y: Any = None, **options: Any) -> Graph:
         """A graph from a SciPy sparse adjacency matrix; entries other than 1 are weights."""
-        if not scipy.sparse.issparse(adjacency) or adjacency.shape[0] != adjacency.shape[1]:
+        if not scipy.sparse.issparse(adjacency) or adjacency.shape != (adjacency.shape[0],) * 2:
             found = adjacency.shape if scipy.sparse.issparse(adjacency) else type(adjacency).__name__
             raise GraphError(f"the adjacency must be a square SciPy sparse matrix, found {found}.")
         check_compressed(adjacency, "the adjacency")
