@@ -10,7 +10,7 @@ import scipy.sparse.linalg
 import torch
 from torch import Tensor
 
-from graphkin.errors import GraphError, check_choice, first_line
+from graphkin.errors import GraphError, SettingError, check_choice, first_line, shown
 from graphkin.files import check_memory
 from graphkin.sparse import SparseMatrix
 
@@ -99,6 +99,13 @@ def as_array(values: Any, what: str) -> np.ndarray:
         return np.asarray(values)
     except Exception as error:  # what a user's object does when it is asked for an array
         raise GraphError(f"{what} must be an array, found {type(values).__name__} ({first_line(error)}).") from error
+
+
+def checked_device(device: Any) -> torch.device:
+    try:
+        return torch.device(device)
+    except (RuntimeError, TypeError) as error:
+        raise SettingError(f"device must be a torch.device or its name, found {shown(device)}.") from error
 
 
 def plain_tensor(tensor: Tensor, what: str) -> Tensor:

@@ -29,6 +29,7 @@ Rows: TypeAlias = Any
 """a NumPy array or a SciPy CSR matrix [N, d]"""
 NEIGHBOURS = (5, 10)
 MOST_SPLITS = 100_000
+LARGEST_VALUE = float(np.finfo(np.float32).max)
 APART, SAME = 0.001, 1e-6
 """one less the mean cosine of two nodes: below the first, embeddings are looked at, below the second, they are equal"""
 APART_AFTER_COLLAPSE = 0.05
@@ -253,8 +254,10 @@ def checked_rows(embeddings: Tensor | Rows, nodes: int) -> Rows:
     if rows.shape[1] > MOST_FEATURES:
         raise SettingError(f"embeddings may have at most {MOST_FEATURES:,} columns, found {rows.shape[1]:,}.")
     values = rows.data if scipy.sparse.issparse(rows) else rows
-    if rows.dtype.kind not in "biuf" or not np.isfinite(values).all():
-        raise SettingError("embeddings must be finite numbers, found others.")
+    if rows.dtype.kind not in "biuf" or not (
+        values.min(initial=0) >= -LARGEST_VALUE and values.max(initial=0) <= LARGEST_VALUE
+    ):
+        raise SettingError("embeddings must be finite numbers that a float32 can hold, found others.")
     return rows.astype(np.float64)
 
 

@@ -64,6 +64,8 @@ class TwoViewLoss(nn.Module):
         nodes = self.weights.num_nodes
         if not isinstance(u, Tensor) or not isinstance(v, Tensor):
             raise GraphError(f"both views must be tensors, found {type(u).__name__} and {type(v).__name__}.")
+        if u.is_nested or v.is_nested:
+            raise GraphError("both views must be plain tensors, found a nested one.")
         if u.shape != v.shape or u.dim() != 2 or len(u) != nodes:
             raise GraphError(
                 f"both views must have shape [{nodes}, d], one row a node, found {tuple(u.shape)} and {tuple(v.shape)}."

@@ -48,7 +48,7 @@ def node_map(
     embeddings: np.ndarray, graph: Graph, layout: str = "tsne", say: Callable[[str], None] = lambda text: None
 ) -> NodeMap:
     check_choice("layout", layout, LAYOUTS)
-    unit = _unit(np.asarray(embeddings, dtype=np.float32))
+    unit = _unit(np.asarray(embeddings, dtype=np.float64)).astype(np.float32)
     shown = _sample(len(unit))
     say(f"nearest neighbours of {len(shown):,} nodes")
     nearest, similarities = _nearest(unit, shown)

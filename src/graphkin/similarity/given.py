@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from graphkin.arrays import numeric
+from graphkin.arrays import checked_device, numeric
 from graphkin.errors import GraphError, SettingError
 from graphkin.graphs import Graph, as_graph
 from graphkin.similarity.blocks import NodeSimilarity, Stored
@@ -27,6 +27,7 @@ def as_similarity(similarity: Any, num_nodes: int | None = None, device: torch.d
     """
     if isinstance(similarity, NodeSimilarity):
         return similarity
+    device = checked_device(device)
     if scipy.sparse.issparse(similarity):
         return Stored(SparseMatrix.from_scipy(similarity).to(device))
     if isinstance(similarity, np.ndarray):

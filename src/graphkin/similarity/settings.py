@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 from torch_geometric.data import Data
 
+from graphkin.arrays import checked_device
 from graphkin.errors import GraphError, SettingError, check_choice, check_range, check_whole, shown
 from graphkin.graphs import Graph, as_graph
 from graphkin.parallel import peers
@@ -70,7 +71,7 @@ class Similarity:
         graph = as_graph(data)
         if not isinstance(dtype, torch.dtype) or dtype not in (torch.float32, torch.float64):
             raise SettingError(f"dtype must be torch.float32 or torch.float64, found {shown(dtype)}.")
-        graph = graph.to(data.edge_index.device if device is None else _checked(device))
+        graph = graph.to(data.edge_index.device if device is None else checked_device(device))
         if graph.num_edges == 0 and self.beta < 1:
             raise GraphError(
                 "the graph has no edges, so it has no structure to compare: only beta=1 (features alone) is possible, "
@@ -126,10 +127,3 @@ class Similarity:
         enough = min(math.ceil(math.log(1e-6) / math.log1p(-self.alpha)), MOST_STEPS)
         whole = replace(self, steps=min(self.steps or enough, enough))._pagerank(graph, dtype)
         return Stored(matrix, symmetric=True, total=whole.total())
-
-
-def _checked(device: torch.device | str) -> torch.device:
-    try:
-        return torch.device(device)
-    except (RuntimeError, TypeError) as error:
-        raise SettingError(f"device must be a torch.device or its name, found {shown(device)}.") from error
