@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any
 
 from graphkin.encoders import GCN, MLP
-from graphkin.errors import SettingError, check_choice, check_range, check_whole, unknown
+from graphkin.errors import SettingError, check_choice, check_range, check_whole, shown, unknown
 from graphkin.graphs import Graph
 from graphkin.kernels.precision import PRECISIONS
 from graphkin.objective import POOLINGS
@@ -330,9 +329,9 @@ def _prepared(component: Any, changes: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_one_given(component: Attract | Repel) -> None:
-    values: Mapping[str, Any] = asdict(component)
+    values = {entry.name: getattr(component, entry.name) for entry in fields(component)}
     if sum(value is not None for value in values.values()) != 1:
-        found = ", ".join(f"{name}={value}" for name, value in values.items())
+        found = ", ".join(f"{name}={shown(value)}" for name, value in values.items())
         raise SettingError(f"exactly one of {' and '.join(values)} must be given, found {found}.")
 
 
