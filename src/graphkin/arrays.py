@@ -103,9 +103,12 @@ def as_array(values: Any, what: str) -> np.ndarray:
 
 def checked_device(device: Any) -> torch.device:
     try:
-        return torch.device(device)
+        found = torch.device(device)
     except (RuntimeError, TypeError) as error:
         raise SettingError(f"device must be a torch.device or its name, found {shown(device)}.") from error
+    if found.type == "meta" or (found.type == "cuda" and not torch.cuda.is_available()):
+        raise SettingError(f"device must be one that PyTorch can compute on here, found {found}.")
+    return found
 
 
 def plain_tensor(tensor: Tensor, what: str) -> Tensor:
