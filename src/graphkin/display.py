@@ -17,6 +17,7 @@ from graphkin.experiments import Experiment
 from graphkin.experiments.tables import Summary
 from graphkin.fitted import Fitted
 from graphkin.graphs import Graph
+from graphkin.signals import terminated
 
 
 def score_table(scores: dict[str, Scores], graph: str) -> Table:
@@ -43,7 +44,8 @@ def print_fit(console: Console, graph: Graph, fitted: Fitted, record: dict[str, 
         + (f" ({', '.join(graph.notes)})" if graph.notes else ""),
         soft_wrap=True,
     )
-    state = "stopped by Ctrl-C after" if fitted.interrupted else "trained for"
+    stopped = f"stopped by {'SIGTERM' if terminated() else 'Ctrl-C'} after"
+    state = stopped if fitted.interrupted else "trained for"
     console.print(
         f"{fitted.method.name}: {state} {len(fitted.losses)} epochs in {fitted.seconds['train']:.1f} s "
         f"({fitted.kernel} kernel), loss {fitted.losses[-1]:.4f}"
