@@ -24,7 +24,7 @@ from graphkin.arrays import (
     checked_mask,
     structural_features,
 )
-from graphkin.errors import GraphError, check_whole, first_line
+from graphkin.errors import GraphError, check_text, check_whole, first_line, shown
 from graphkin.files import checked_path, read_arrays, reading
 from graphkin.sparse import SparseMatrix, check_compressed
 from graphkin.splits import Split
@@ -125,6 +125,9 @@ class Graph:
         Without features (``x=None``) say how many nodes there are and which ``features`` to make: "degree" or "positional".
         A mask with several columns is several splits.
         """
+        check_text("name", name)
+        if not isinstance(class_names, list | tuple):
+            raise GraphError(f"class_names must be a list of names, found {shown(class_names)}.")
         given = None if x is None else checked_features(x)
         if given is None:
             if num_nodes is None:
@@ -150,7 +153,7 @@ class Graph:
             public_splits=_splits(list(masks.values())),
             ids=_checked_ids(ids, nodes),
             name=name,
-            class_names=class_names,
+            class_names=tuple(class_names),
             notes=edges.notes,
         )
 

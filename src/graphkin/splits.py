@@ -89,7 +89,7 @@ def random_split(
     ``ratio`` keeps that share of all nodes of the training set, so that ratios of one seed share validation and test set.
     """
     for name, share in (("train", train), ("val", val), ("test", test), ("ratio", ratio)):
-        if share is not None:
+        if share is not None or name in ("train", "val"):
             check_range(name, share)
     rest = 1 - train - val if test is None else test
     shares = {"train": train, "val": val, "test": rest}

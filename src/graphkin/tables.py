@@ -132,6 +132,7 @@ def graph_from_networkx(
     graph: Any, *, label: str = "label", ignore: Sequence[str] = (), features: str | None = None, name: str = "graph"
 ) -> Graph:
     """Node attributes become a table, so that the rules are those of tables."""
+    check_text("name", name)
     _check_words(label, ignore, name)
     if not hasattr(graph, "nodes") or not hasattr(graph, "edges"):
         raise GraphError(f"the graph must be a NetworkX graph, found {type(graph).__name__}.")
