@@ -588,7 +588,8 @@ def test_too_little_memory_to_start_is_a_sentence(kibibytes: int) -> None:
 def test_ctrl_c_while_libraries_are_imported(tmp_path: Path) -> None:
     """A module that stands in for the first of them interrupts."""
     (tmp_path / "typer.py").write_text("import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(60)\n")
-    done = program("datasets", env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    interruptible: Any = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731
+    done = program("datasets", env={**os.environ, "PYTHONPATH": str(tmp_path)}, preexec_fn=interruptible)
     assert done.returncode == 130
     assert done.stderr == "graphkin: interrupted before the end.\n"
 
@@ -609,7 +610,11 @@ def signalled(monkeypatch: pytest.MonkeyPatch, *numbers: signal.Signals, epoch: 
 def test_ctrl_c_twice_leaves_at_once(folder: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     np.savez("f.npz", **arrays())
     signalled(monkeypatch, signal.SIGINT, signal.SIGINT)
-    assert graphkin_run("fit", "f.npz", "-q", "--epochs", 9, "-s", "hidden=4", "--out", "run") == 130
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        assert graphkin_run("fit", "f.npz", "-q", "--epochs", 9, "-s", "hidden=4", "--out", "run") == 130
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert capsys.readouterr().err == "graphkin: interrupted before the end.\n"
     assert list(Path("run").iterdir()) == []
 

@@ -19,7 +19,9 @@ BROKEN_PIPE = 128 + 13
 
 def main() -> None:
     _open_closed_streams()
-    signal.signal(signal.SIGINT, _leave_at_once)
+    interruptible = signal.getsignal(signal.SIGINT) != signal.SIG_IGN  # as it is not in the background of a script
+    if interruptible:
+        signal.signal(signal.SIGINT, _leave_at_once)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
@@ -28,7 +30,8 @@ def main() -> None:
     except (ImportError, MemoryError, OSError, SystemError) as error:
         reason = first_line(error)
         sys.exit(_complain(f"graphkin cannot start, because a library it needs cannot be loaded ({reason}): is there memory?"))
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+    if interruptible:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     status = run(sys.argv[1:] or ["--help"])
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.exit(_flushed(status))

@@ -49,7 +49,7 @@ class SparseMatrix:
         check_compressed(matrix, "a sparse matrix")
         csr = scipy.sparse.csr_matrix(matrix)
         csr.sum_duplicates()
-        data = csr.data.astype(np.float64) if csr.dtype == np.longdouble else csr.data
+        data = csr.data.astype(np.float64 if csr.dtype == np.longdouble else csr.dtype.newbyteorder("="), copy=False)
         return cls.from_parts(
             torch.from_numpy(csr.indptr.astype(np.int64)),
             torch.from_numpy(csr.indices.astype(np.int64)),
