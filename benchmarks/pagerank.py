@@ -19,10 +19,10 @@ from torch_geometric.utils import add_self_loops, get_ppr
 
 from graphkin.bench import Results, Row
 from graphkin.bench.measure import cost
-from graphkin.graphs import Graph
-from graphkin.pagerank import top_pagerank
+from graphkin.graphs.graph import Graph
+from graphkin.graphs.synthetic import community_graph
 from graphkin.similarity import PageRank
-from graphkin.synthetic import community_graph
+from graphkin.similarity.pagerank import top_pagerank
 
 RESULTS = Path(__file__).parent / "results" / "pagerank.json"
 ALPHA, K = 0.1, 32

@@ -26,9 +26,9 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.preprocessing import normalize
 from torch_geometric.io import read_planetoid_data
 
-from graphkin.probe import STRENGTHS, ProbeResult, probe_sklearn, probe_torch
-from graphkin.runs import environment
-from graphkin.splits import Split, random_split
+from graphkin.evaluation.probe import STRENGTHS, ProbeResult, probe_sklearn, probe_torch
+from graphkin.graphs.splits import Split, random_split
+from graphkin.support.environment import environment
 
 RESULTS = Path(__file__).parent / "results" / "probe.json"
 REPEATS = 3

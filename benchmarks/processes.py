@@ -16,18 +16,19 @@ import time
 from pathlib import Path
 from typing import Any
 
-from graphkin.runs import commit, environment, write_json
+from graphkin.support.environment import commit, environment
+from graphkin.support.files import write_json
 
 RESULTS = Path(__file__).parent / "results" / "processes.json"
 
 
 def one(nodes: int, memory: str, steps: int) -> dict[str, Any] | None:
     """As seen by the first process."""
-    from graphkin.loop import train
-    from graphkin.parallel import joined
-    from graphkin.synthetic import community_graph
-    from graphkin.tasks import task_for
-    from graphkin.training import prepare
+    from graphkin.graphs.synthetic import community_graph
+    from graphkin.support.parallel import joined
+    from graphkin.training.fit import prepare
+    from graphkin.training.loop import train
+    from graphkin.training.tasks import task_for
 
     with joined() as among:
         graph = community_graph(nodes)

@@ -66,7 +66,7 @@ def read(path: Path) -> dict[str, Any]:
 
 def append(path: Path, row: dict[str, Any]) -> None:
     """One more row, with machine, versions and commit."""
-    from graphkin.runs import environment
+    from graphkin.support.environment import environment
 
     commit = subprocess.run(["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
     rows = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []

@@ -17,17 +17,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from graphkin.runs import commit, environment, write_json
+from graphkin.support.environment import commit, environment
+from graphkin.support.files import write_json
 
 RESULTS = Path(__file__).parent / "results" / "scale.json"
 
 
 def one(nodes: int, memory: str, method: str, epochs: int, device: str) -> dict[str, Any]:
     from graphkin.bench.measure import peak_memory
-    from graphkin.evaluation import evaluate, propagated_features, raw_features
-    from graphkin.plans import parse_memory, plan_for
-    from graphkin.synthetic import community_graph
-    from graphkin.training import device_named, prepare, resolve
+    from graphkin.evaluation.evaluate import evaluate, propagated_features, raw_features
+    from graphkin.graphs.synthetic import community_graph
+    from graphkin.training.fit import device_named, prepare, resolve
+    from graphkin.training.plans import parse_memory, plan_for
 
     where = device_named(device)
     seconds: dict[str, float] = {}

@@ -15,12 +15,13 @@ from typing import Any
 
 import torch
 
-from graphkin.graphs import Graph
-from graphkin.presets import method_named, presets
-from graphkin.readers import open_graph
-from graphkin.runs import commit, environment, write_json
+from graphkin.graphs.graph import Graph
+from graphkin.graphs.readers import open_graph
+from graphkin.methods.presets import method_named, presets
 from graphkin.similarity import Similarity
-from graphkin.weights import Attraction, Candidates, Effective, NodeWeights, Repulsion
+from graphkin.support.environment import commit, environment
+from graphkin.support.files import write_json
+from graphkin.weights.node import Attraction, Candidates, Effective, NodeWeights, Repulsion
 
 RESULTS = Path(__file__).parent / "results" / "top_k.json"
 

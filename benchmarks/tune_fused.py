@@ -11,9 +11,9 @@ from multiprocessing import get_context
 
 import torch
 
-from graphkin.kernels import fused
+from graphkin.objectives.kernels import fused
 from graphkin.similarity import Stored
-from graphkin.weights import Attraction, NodeWeights, Repulsion
+from graphkin.weights.node import Attraction, NodeWeights, Repulsion
 
 SUMS = [(128, 64, 8, 2), (256, 32, 8, 2), (128, 32, 8, 3), (128, 32, 4, 2), (128, 128, 8, 2), (256, 64, 8, 2), (128, 64, 8, 3)]
 GRADIENTS = [(128, 32, 8, 2), (128, 32, 8, 3), (64, 32, 4, 2), (128, 64, 8, 2), (64, 64, 4, 2), (128, 64, 8, 3)]

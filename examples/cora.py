@@ -16,8 +16,10 @@ from rich.table import Table
 from torch import Tensor
 
 import graphkin
-from graphkin.evaluation import baselines
-from graphkin.runs import environment, prepare_folder, write_json, write_run
+from graphkin.commands.runs import prepare_folder, write_run
+from graphkin.evaluation.evaluate import baselines
+from graphkin.support.environment import environment
+from graphkin.support.files import write_json
 
 ROWS = {
     "raw features": None,

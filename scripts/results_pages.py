@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from graphkin.datasets import bundled_cora
 from graphkin.experiments import NAMES, SEARCHES, Row, experiment_named
 from graphkin.experiments.store import Store
 from graphkin.experiments.tables import Summary, summarise
-from graphkin.presets import method_named
+from graphkin.graphs.datasets import bundled_cora
+from graphkin.methods.presets import method_named
 from graphkin.report.markdown import tables_as_markdown
 from graphkin.report.reading import against_published, mark, signed, spread
 from graphkin.report.weights import diagnose

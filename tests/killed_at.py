@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["graphkin.cli", "graphkin.commands.graphs", "graphkin.commands.experiments"])
+CONTEXT.set_forkserver_preload(["graphkin.commands.cli", "graphkin.commands.graphs", "graphkin.commands.experiments"])
 FIRST_BYTES = 4096
 PATIENCE = 120
 """seconds that a command may take"""
@@ -75,7 +75,7 @@ class AtWrite:
                 original(path, interrupted, **named)
                 die()
 
-        replace_everywhere("graphkin.files:write_whole", write_whole)
+        replace_everywhere("graphkin.support.files:write_whole", write_whole)
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ def _said(folder: Path, rank: object) -> Path:
 def _run(arguments: list[str], folder: Path, point: Point | None, variables: dict[str, str]) -> None:
     import torch
 
-    from graphkin.cli import run
+    from graphkin.commands.cli import run
 
     said = os.open(_said(folder, variables.get("RANK", 0)), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     for stream in (1, 2):

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from graphkin.errors import SettingError
-from graphkin.parallel import ToldElsewhereError, joined
+from graphkin.support.parallel import ToldElsewhereError, joined
 
 
 def main(folder: Path) -> None:

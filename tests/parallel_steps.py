@@ -14,10 +14,10 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from graphkin.parallel import joined, peers
-from graphkin.synthetic import community_graph
-from graphkin.tasks import task_for
-from graphkin.training import prepare
+from graphkin.graphs.synthetic import community_graph
+from graphkin.support.parallel import joined, peers
+from graphkin.training.fit import prepare
+from graphkin.training.tasks import task_for
 
 TOP: dict[str, Any] = {"top_k": 6, "steps": None}
 SAMPLED: dict[str, Any] = {**TOP, "anchors": 41, "candidates": 50}

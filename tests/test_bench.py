@@ -11,9 +11,9 @@ from torch import Tensor
 from benchmarks import tune_fused
 from graphkin import Graph
 from graphkin.bench import Results, Row, epoch, objective, read
-from graphkin.cli import run
+from graphkin.commands.cli import run
 from graphkin.errors import OutputError
-from graphkin.methods import GRACE, plus
+from graphkin.methods.method import GRACE, plus
 
 CPU = torch.device("cpu")
 

@@ -10,9 +10,9 @@ from safetensors.torch import save_file
 
 import graphkin
 from graphkin import Graph, fit
-from graphkin.checkpoints import Checkpoint
-from graphkin.cli import run
+from graphkin.commands.cli import run
 from graphkin.errors import OutputError, SettingError
+from graphkin.training.checkpoints import Checkpoint
 
 METHODS: list[tuple[str, dict[str, Any]]] = [
     ("grace", {}),
@@ -103,11 +103,11 @@ def test_pageranks_are_kept_beside_the_checkpoint(small: Graph, tmp_path: Path, 
     settings: dict[str, Any] = {"epochs": 3, "hidden": 8, "top_k": 5, "steps": None, "device": "cpu"}
     wanted = fit(small, "grace+", **settings).embed(small)
     with monkeypatch.context() as patched:
-        patched.setattr("graphkin.training.train", _killed)
+        patched.setattr("graphkin.training.fit.train", _killed)
         with pytest.raises(SystemExit):
             fit(small, "grace+", checkpoint=tmp_path / "run.checkpoint", **settings)
     assert [path.name for path in tmp_path.iterdir()] == ["run.checkpoint.pagerank"]
-    monkeypatch.setattr("graphkin.pagerank._push", None)
+    monkeypatch.setattr("graphkin.similarity.pagerank._push", None)
     resumed = fit(small, "grace+", checkpoint=tmp_path / "run.checkpoint", **settings)
     assert torch.equal(resumed.embed(small), wanted)
     forth = small.edge_index[:, small.edge_index[0] < small.edge_index[1]]
@@ -124,12 +124,12 @@ def test_the_same_command_goes_on_from_kept_pageranks(tmp_path: Path, monkeypatc
     monkeypatch.chdir(tmp_path)
     command = ["fit", "synthetic-200", "--set", "top_k=4", "--set", "steps=none", "--epochs", "2", "--checkpoint-every", "1"]
     with monkeypatch.context() as patched:
-        patched.setattr("graphkin.training.train", _killed)
+        patched.setattr("graphkin.training.fit.train", _killed)
         with pytest.raises(SystemExit):
             run(command)
     (folder,) = (tmp_path / "runs").iterdir()
     assert run([*command[:-2], "--no-baselines"]) == 0, "without --checkpoint-every in a folder of its own"
     with monkeypatch.context() as patched:
-        patched.setattr("graphkin.pagerank._push", None)
+        patched.setattr("graphkin.similarity.pagerank._push", None)
         assert run([*command, "--no-baselines"]) == 0
     assert sorted(path.name for path in folder.iterdir()) == ["embeddings.npy", "model.graphkin", "run.json"]

@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 import torch
 
-from graphkin import Graph, load, loop
-from graphkin.cli import run
+from graphkin import Graph, load
+from graphkin.commands.cli import run
 from graphkin.commands.graphs import parse_settings
 from graphkin.errors import SettingError
-from graphkin.sparse import SparseMatrix
+from graphkin.support.sparse import SparseMatrix
+from graphkin.training import loop
 
 Capture = pytest.CaptureFixture[str]
 

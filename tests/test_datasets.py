@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import torch
 
-from graphkin import datasets
-from graphkin.datasets import DATASETS, load_dataset, read_wikics
 from graphkin.errors import GraphError
-from graphkin.evaluation import evaluate
+from graphkin.evaluation.evaluate import evaluate
+from graphkin.graphs import datasets
+from graphkin.graphs.datasets import DATASETS, load_dataset, read_wikics
 
 COUNTS = {
     "cora": (2708, 10556, 1433, 7),

@@ -19,16 +19,15 @@ import pytest
 import torch
 
 import graphkin
-from graphkin import cli
 from graphkin.bench import plan
-from graphkin.commands import experiments, graphs
-from graphkin.datasets import DATASETS
+from graphkin.commands import cli, experiments, graphs
 from graphkin.experiments import parse
 from graphkin.experiments.reproduce import reproduce
 from graphkin.experiments.store import Store
 from graphkin.experiments.tables import summarise
-from graphkin.graphs import Graph
-from graphkin.presets import method_named
+from graphkin.graphs.datasets import DATASETS
+from graphkin.graphs.graph import Graph
+from graphkin.methods.presets import method_named
 from scripts import performance_table, results_pages, scale_tables
 
 ROOT = Path(__file__).parent.parent

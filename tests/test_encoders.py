@@ -5,10 +5,10 @@ import torch
 from torch_geometric.nn import GCNConv
 
 from graphkin import Graph
-from graphkin.encoders import GCN, MLP, Projector, RReLU
 from graphkin.errors import SettingError
-from graphkin.sparse import SparseMatrix
-from graphkin.views import View, whole_graph
+from graphkin.models.encoders import GCN, MLP, Projector, RReLU
+from graphkin.models.views import View, whole_graph
+from graphkin.support.sparse import SparseMatrix
 
 
 def draw(seed: int = 0) -> torch.Generator:

@@ -9,9 +9,17 @@ import torch
 
 from graphkin import Graph, evaluate, fit, method_named
 from graphkin.errors import GraphError, SettingError, SplitError
-from graphkin.evaluation import baselines, collapse, mean_cosine, own_accuracy, propagated_features, raw_features, untrained
-from graphkin.splits import Split, few_labels, random_split
-from graphkin.views import whole_graph
+from graphkin.evaluation.evaluate import (
+    baselines,
+    collapse,
+    mean_cosine,
+    own_accuracy,
+    propagated_features,
+    raw_features,
+    untrained,
+)
+from graphkin.graphs.splits import Split, few_labels, random_split
+from graphkin.models.views import whole_graph
 
 
 def test_splits_are_disjoint_and_of_the_stated_size() -> None:
@@ -218,7 +226,7 @@ def test_refused(small: Graph) -> None:
 
 
 def test_mean_cosine_is_that_of_all_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphkin.evaluation.ROWS_AT_A_TIME", 3)
+    monkeypatch.setattr("graphkin.evaluation.evaluate.ROWS_AT_A_TIME", 3)
     rows = torch.randn(8, 5, generator=torch.Generator().manual_seed(0))
     unit = rows / rows.norm(dim=1, keepdim=True)
     assert mean_cosine(rows) == pytest.approx(float((unit @ unit.T).mean()), abs=1e-6)

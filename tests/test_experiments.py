@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from scipy import stats
 
-from graphkin.datasets import DATASETS
 from graphkin.errors import SettingError
 from graphkin.experiments import NAMES, SEARCHES, Experiment, experiment_named, experiments_named, parse
 from graphkin.experiments.plan import jobs_of, tasks_of
 from graphkin.experiments.store import Store
 from graphkin.experiments.tables import Cell, summarise
-from graphkin.graphs import Graph
-from graphkin.methods import Attract, OwnCounterpart, Repel, Uniform
+from graphkin.graphs.datasets import DATASETS
+from graphkin.graphs.graph import Graph
+from graphkin.methods.method import Attract, OwnCounterpart, Repel, Uniform
 from tests.test_store import RUN
 
 SMALL = """

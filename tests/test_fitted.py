@@ -11,7 +11,7 @@ from safetensors.torch import save_file
 
 from graphkin import Graph, fit, load
 from graphkin.errors import ModelFileError, OutputError
-from graphkin.presets import NAMES
+from graphkin.methods.presets import NAMES
 
 QUICK: dict[str, Any] = {"epochs": 3, "hidden": 8}
 

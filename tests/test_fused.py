@@ -12,10 +12,10 @@ from torch import Tensor
 
 from graphkin import Graph, fit, fit_repeats
 from graphkin.errors import SettingError
-from graphkin.kernels import choose, fused, pooled, two_view_loss
+from graphkin.objectives.kernels import choose, fused, pooled, two_view_loss
 from graphkin.similarity import Blend, FeatureCosine, NodeSimilarity, Stored
-from graphkin.sparse import SparseMatrix
-from graphkin.weights import AllAlike, Attraction, Candidates, NodeWeights, OwnOnly, PositiveWeights, Repulsion
+from graphkin.support.sparse import SparseMatrix
+from graphkin.weights.node import AllAlike, Attraction, Candidates, NodeWeights, OwnOnly, PositiveWeights, Repulsion
 from tests.cases import unit
 from tests.test_kernels import value_and_gradient
 
@@ -269,7 +269,7 @@ def test_what_fused_needs_is_said() -> None:
 def test_training_curves_agree(small: Graph, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     curves = []
     for implementation in ("fused", "blocked", "reference"):
-        monkeypatch.setattr("graphkin.losses.choose", lambda *_, implementation=implementation: implementation)
+        monkeypatch.setattr("graphkin.objectives.losses.choose", lambda *_, implementation=implementation: implementation)
         curves.append(
             torch.tensor(fit(small, "grace+", epochs=6, hidden=8, precision="float32", device=DEVICE, **settings).losses)
         )
@@ -280,7 +280,7 @@ def test_training_curves_agree(small: Graph, settings: dict[str, Any], monkeypat
 @pytest.mark.parametrize("small_step", [8192, 1])
 @pytest.mark.parametrize("pooling", ["sum", "mean"])
 def test_repeats_are_the_single_runs(small: Graph, pooling: str, small_step: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphkin.training.SMALL_STEP", small_step)
+    monkeypatch.setattr("graphkin.training.fit.SMALL_STEP", small_step)
     settings: dict[str, Any] = {"epochs": 12, "hidden": 16, "pooling": pooling, "device": DEVICE}
     seeds = range(3, 9)
     repeats = fit_repeats(small, "grace+", seeds=seeds, **settings)

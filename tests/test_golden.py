@@ -12,7 +12,7 @@ import torch
 
 from graphkin import load, method_named
 from graphkin.experiments.plan import Task
-from graphkin.methods import from_json
+from graphkin.methods.method import from_json
 from tests import golden
 
 KNOWN: dict[str, Any] = json.loads((golden.FOLDER / "losses.json").read_text())

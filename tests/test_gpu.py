@@ -9,14 +9,15 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from graphkin import EnhancedInfoNCE, Graph, Similarity, fit, loop
+from graphkin import EnhancedInfoNCE, Graph, Similarity, fit
 from graphkin.bench.measure import peak_memory
 from graphkin.errors import GraphError
-from graphkin.plans import parse_memory, plan_for
-from graphkin.presets import NAMES, method_named
+from graphkin.graphs.synthetic import community_graph
+from graphkin.methods.presets import NAMES, method_named
 from graphkin.similarity import Stored
-from graphkin.synthetic import community_graph
-from graphkin.weights import Attraction, Candidates, NodeWeights, Repulsion
+from graphkin.training import loop
+from graphkin.training.plans import parse_memory, plan_for
+from graphkin.weights.node import Attraction, Candidates, NodeWeights, Repulsion
 from tests.parallel_steps import steps
 from tests.test_kernels import assert_same, problem, value_and_gradient
 from tests.test_parallel import assert_same_steps, run

@@ -10,12 +10,12 @@ import torch
 from torch_geometric.data import Data
 
 from graphkin import Graph
-from graphkin.arrays import row_scaled
-from graphkin.datasets import bundled_cora, load_dataset
 from graphkin.errors import GraphError, SettingError
-from graphkin.graphs import as_graph
-from graphkin.readers import open_graph
-from graphkin.sparse import SparseMatrix
+from graphkin.graphs.arrays import row_scaled
+from graphkin.graphs.datasets import bundled_cora, load_dataset
+from graphkin.graphs.graph import as_graph
+from graphkin.graphs.readers import open_graph
+from graphkin.support.sparse import SparseMatrix
 
 PATH = torch.tensor([[0, 1], [1, 2]])
 
@@ -123,7 +123,7 @@ def test_bundled_cora(cora: Graph) -> None:
 def test_bundled_cora_is_small() -> None:
     import graphkin
 
-    packed = Path(graphkin.__file__).parent / "data" / "cora.npz"
+    packed = Path(graphkin.__file__).parent / "graphs" / "data" / "cora.npz"
     assert packed.stat().st_size <= 200_000
 
 
@@ -166,7 +166,7 @@ def test_refused_files(tmp_path: Path) -> None:
     (tmp_path / "noise.npz").write_bytes(b"not an archive")
     with pytest.raises(GraphError, match="not a readable"):
         open_graph(str(tmp_path / "noise.npz"))
-    whole = Path(__file__).parent.parent / "src/graphkin/data/cora.npz"
+    whole = Path(__file__).parent.parent / "src/graphkin/graphs/data/cora.npz"
     (tmp_path / "cut.npz").write_bytes(whole.read_bytes()[:5000])
     with pytest.raises(GraphError, match="not a readable"):
         open_graph(str(tmp_path / "cut.npz"))

@@ -8,13 +8,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphkin import objective
 from graphkin.errors import SettingError
-from graphkin.kernels import blocked, one_view_loss, symmetric, two_view_loss
-from graphkin.kernels.precision import of_encoder
+from graphkin.objectives import reference as objective
+from graphkin.objectives.kernels import blocked, one_view_loss, symmetric, two_view_loss
+from graphkin.objectives.kernels.precision import of_encoder
 from graphkin.similarity import Stored
-from graphkin.sparse import SparseMatrix
-from graphkin.weights import AllAlike, Attraction, Candidates, Linked, NodeWeights, OwnOnly, PositiveWeights, Repulsion
+from graphkin.support.sparse import SparseMatrix
+from graphkin.weights.node import AllAlike, Attraction, Candidates, Linked, NodeWeights, OwnOnly, PositiveWeights, Repulsion
 from tests.cases import unit
 
 F64 = torch.float64
@@ -147,7 +147,7 @@ def test_precision_that_the_user_has_set_for_pytorch(set_by_the_user: str) -> No
 import torch
 {set_by_the_user}
 from graphkin import InfoNCE
-from graphkin.kernels.precision import products_in
+from graphkin.objectives.kernels.precision import products_in
 before = torch.backends.cuda.matmul.fp32_precision
 InfoNCE()(torch.eye(3), torch.eye(3))
 with products_in("bf16", torch.device("cuda")):

@@ -45,15 +45,15 @@ def reproduced(tmp_path_factory: pytest.TempPathFactory) -> Result:
     "point",
     [
         pytest.param(AtWrite("pagerank-0.npz", "after"), id="pageranks are kept"),
-        pytest.param(AtCall("graphkin.loop:_Run.step", 1), id="first epoch"),
-        pytest.param(AtCall("graphkin.loop:_Run.step", 7), id="epoch 7"),
-        pytest.param(AtCall("graphkin.loop:_Run.step", EPOCHS), id="last epoch"),
+        pytest.param(AtCall("graphkin.training.loop:_Run.step", 1), id="first epoch"),
+        pytest.param(AtCall("graphkin.training.loop:_Run.step", 7), id="epoch 7"),
+        pytest.param(AtCall("graphkin.training.loop:_Run.step", EPOCHS), id="last epoch"),
         pytest.param(AtWrite("checkpoint.graphkin"), id="half a checkpoint"),
         pytest.param(AtWrite("checkpoint.graphkin", "cut"), id="a few bytes of a checkpoint"),
         pytest.param(AtWrite("model.graphkin", "cut"), id="a few bytes of a model"),
         pytest.param(AtWrite("embeddings.npy"), id="half of the embeddings"),
         pytest.param(AtWrite("run.json"), id="half a run file"),
-        pytest.param(AtCall("graphkin.probe:probe", 2), id="scoring"),
+        pytest.param(AtCall("graphkin.evaluation.probe:probe", 2), id="scoring"),
     ],
 )
 def test_fit_goes_on(point: Point, fitted: Result, tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_processes_that_train_together_go_on(tmp_path: Path) -> None:
     """Started as torchrun starts them, but with nobody to end the others when one dies."""
     undisturbed, killed = new_folder(tmp_path, "undisturbed"), new_folder(tmp_path, "killed")
     assert together(undisturbed) == [0, 0], words(undisturbed)
-    assert together(killed, AtCall("graphkin.loop:_Run.step", 9)) == [1, -signal.SIGKILL]
+    assert together(killed, AtCall("graphkin.training.loop:_Run.step", 9)) == [1, -signal.SIGKILL]
     (told,) = [line for line in words(killed).splitlines() if line.startswith("graphkin: ")]
     assert "another process ended or cannot be reached" in told and "the same command goes on" in told
     assert together(killed) == [0, 0], words(killed)

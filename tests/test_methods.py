@@ -7,11 +7,9 @@ from typing import Any
 import pytest
 import torch
 
-from graphkin import GCA, GRACE, GRAPH_MLP, Graph, Method, Similarity, method_named, objective, plus
-from graphkin.encoders import GCN
+from graphkin import GCA, GRACE, GRAPH_MLP, Graph, Method, Similarity, method_named, plus
 from graphkin.errors import GraphError, SettingError
-from graphkin.kernels import two_view_loss
-from graphkin.methods import (
+from graphkin.methods.method import (
     Attract,
     Neighbours,
     OwnCounterpart,
@@ -22,8 +20,11 @@ from graphkin.methods import (
     ideal,
     to_json,
 )
-from graphkin.presets import NAMES, presets
-from graphkin.tasks import weights_for
+from graphkin.methods.presets import NAMES, presets
+from graphkin.models.encoders import GCN
+from graphkin.objectives import reference as objective
+from graphkin.objectives.kernels import two_view_loss
+from graphkin.training.tasks import weights_for
 
 
 def test_plus_changes_positives_and_negatives_and_nothing_else() -> None:

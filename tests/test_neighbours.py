@@ -6,10 +6,10 @@ import torch
 from torch import Tensor
 
 from graphkin import Graph
-from graphkin.encoders import GCN
-from graphkin.neighbours import NeighbourPlan
-from graphkin.sparse import SparseMatrix
-from graphkin.views import TwoViews, View, whole_graph
+from graphkin.models.encoders import GCN
+from graphkin.models.neighbours import NeighbourPlan
+from graphkin.models.views import TwoViews, View, whole_graph
+from graphkin.support.sparse import SparseMatrix
 
 KEEP_ALL = TwoViews(drop_edges=(0.0, 0.0), drop_features=(0.0, 0.0))
 

@@ -9,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from graphkin import EnhancedInfoNCE, InfoNCE, Similarity, objective
+from graphkin import EnhancedInfoNCE, InfoNCE, Similarity
 from graphkin.errors import GraphError, SettingError
-from graphkin.methods import Neighbours
+from graphkin.methods.method import Neighbours
+from graphkin.objectives import reference as objective
 from graphkin.similarity import Stored
-from graphkin.sparse import SparseMatrix
-from graphkin.weights import (
+from graphkin.support.sparse import SparseMatrix
+from graphkin.weights.node import (
     AllAlike,
     Attraction,
     Candidates,

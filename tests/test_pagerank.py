@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from graphkin import Graph, Similarity
-from graphkin import pagerank as module
 from graphkin.errors import OutputError, SettingError
-from graphkin.pagerank import Rows, cosine_rows, symmetric_csr, top_pagerank
 from graphkin.similarity import PageRank, Stored
-from graphkin.sparse import SparseMatrix
+from graphkin.similarity import pagerank as module
+from graphkin.similarity.pagerank import Rows, cosine_rows, symmetric_csr, top_pagerank
+from graphkin.support.sparse import SparseMatrix
 from tests.cases import Case, cases
 
 ROUNDING = 1e-6

@@ -19,11 +19,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
-from graphkin import Graph, fit, parallel
+from graphkin import Graph, fit
 from graphkin.errors import GraphError, SettingError
-from graphkin.parallel import Peers, launched
-from graphkin.randomness import chances, random_key
-from graphkin.training import device_named
+from graphkin.support import parallel
+from graphkin.support.parallel import Peers, launched
+from graphkin.support.randomness import chances, random_key
+from graphkin.training.fit import device_named
 from tests.parallel_steps import STEPS, steps
 
 ROOT = Path(__file__).parents[1]
@@ -233,8 +234,8 @@ def test_who_is_launched_is_read_from_the_environment(monkeypatch: pytest.Monkey
 
 
 def test_memory_is_shared_by_the_processes_of_a_machine(small: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    from graphkin.plans import plan_for
-    from graphkin.presets import method_named
+    from graphkin.methods.presets import method_named
+    from graphkin.training.plans import plan_for
 
     whole = plan_for(small, method_named("grace+"), torch.device("cpu")).memory
     monkeypatch.setattr(parallel, "_current", Peers(0, 8, 0, 4))

@@ -17,10 +17,11 @@ import pytest
 import scipy.sparse
 import torch
 
-from graphkin import Graph, datasets
-from graphkin.datasets import DATASETS, load_dataset
+from graphkin import Graph
 from graphkin.errors import GraphError
-from graphkin.planetoid import follow, read_planetoid
+from graphkin.graphs import datasets
+from graphkin.graphs.datasets import DATASETS, load_dataset
+from graphkin.graphs.planetoid import follow, read_planetoid
 
 HERE = Path("here")
 PICKLES = ("x", "tx", "allx", "y", "ty", "ally", "graph")

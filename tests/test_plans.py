@@ -9,22 +9,23 @@ from typing import Any
 import pytest
 import torch
 
-from graphkin import Graph, fit, plans
+from graphkin import Graph, fit
 from graphkin.errors import SettingError
-from graphkin.methods import Method
-from graphkin.plans import parse_memory, plan_for
-from graphkin.presets import method_named
-from graphkin.synthetic import community_graph
+from graphkin.graphs.synthetic import community_graph
+from graphkin.methods.method import Method
+from graphkin.methods.presets import method_named
+from graphkin.training import plans
+from graphkin.training.plans import parse_memory, plan_for
 
 CPU = torch.device("cpu")
 MEASURED = """
 import json, sys
 import torch
 from graphkin.bench.measure import peak_memory
-from graphkin.plans import parse_memory, plan_for
-from graphkin.presets import method_named
-from graphkin.synthetic import community_graph
-from graphkin.training import fit
+from graphkin.training.plans import parse_memory, plan_for
+from graphkin.methods.presets import method_named
+from graphkin.graphs.synthetic import community_graph
+from graphkin.training.fit import fit
 
 nodes, name, memory = int(sys.argv[1]), sys.argv[2], sys.argv[3] or None
 graph, method = community_graph(nodes), method_named(name).configure(epochs=2, **json.loads(sys.argv[4]))
@@ -96,7 +97,7 @@ def test_a_plan_is_followed_as_it_was_said(small: Graph, monkeypatch: pytest.Mon
     """Memory that other things take between plan and training must not change what was printed."""
     settings = {"epochs": 2, "hidden": 8, "candidates": 12, "top_k": 5}
     plan = plan_for(small, of("grace+", **settings), CPU, 8 * 2**30)
-    monkeypatch.setattr("graphkin.training.plan_for", None)
+    monkeypatch.setattr("graphkin.training.fit.plan_for", None)
     assert fit(small, plan.method, memory=plan, device="cpu").method.optimiser.candidates == 12
     assert len(fit(small, plan.method, memory=plan, device="cpu", epochs=1).losses) == 1, "what is given beside it counts"
 

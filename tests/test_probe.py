@@ -10,11 +10,19 @@ from scipy.sparse import csr_matrix
 from sklearn.linear_model import LogisticRegression
 
 from benchmarks.probe import propagated
-from graphkin import probe as module
 from graphkin.errors import SettingError, SplitError
-from graphkin.probe import STRENGTHS, ProbeResult, logistic_regressions, probe, probe_adam, probe_sklearn, probe_torch
-from graphkin.randomness import generator
-from graphkin.splits import Split, random_split
+from graphkin.evaluation import probe as module
+from graphkin.evaluation.probe import (
+    STRENGTHS,
+    ProbeResult,
+    logistic_regressions,
+    probe,
+    probe_adam,
+    probe_sklearn,
+    probe_torch,
+)
+from graphkin.graphs.splits import Split, random_split
+from graphkin.support.randomness import generator
 
 Way = Callable[[np.ndarray, np.ndarray, Split], ProbeResult]
 FEW = (STRENGTHS[0], 1.0, STRENGTHS[-1])

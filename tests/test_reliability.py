@@ -27,14 +27,16 @@ from safetensors.torch import load_file, save_file
 from torch_geometric.data import Data
 
 import graphkin
-from graphkin import Graph, InputError, files, loop
-from graphkin.cli import run
+from graphkin import Graph, InputError
+from graphkin.commands.cli import run
 from graphkin.errors import GraphError, ModelFileError, OutputError, SettingError
-from graphkin.evaluation import evaluate
+from graphkin.evaluation.evaluate import evaluate
 from graphkin.experiments import store as stores
 from graphkin.experiments.store import Outcome, Store
-from graphkin.files import read_tensors, remove_leftovers, write_whole
-from graphkin.readers import open_graph
+from graphkin.graphs.readers import open_graph
+from graphkin.support import files
+from graphkin.support.files import read_tensors, remove_leftovers, write_whole
+from graphkin.training import loop
 
 masked_array: Any = np.ma.array
 Capture = pytest.CaptureFixture[str]
@@ -170,7 +172,7 @@ def test_the_model_is_kept_when_embedding_fails(folder: Path, monkeypatch: pytes
         raise RuntimeError("a bug")
 
     np.savez("f.npz", **arrays())
-    monkeypatch.setattr("graphkin.fitted.Fitted.embed", broken)
+    monkeypatch.setattr("graphkin.training.fitted.Fitted.embed", broken)
     assert graphkin_run("fit", "f.npz", *QUICK, "--out", "run") == 1
     assert [path.name for path in Path("run").iterdir()] == ["model.graphkin"]
 
@@ -439,7 +441,7 @@ def test_what_a_killed_process_was_writing_is_removed_by_the_next(folder: Path) 
     killed = [
         sys.executable,
         "-c",
-        "import os, signal, sys; from pathlib import Path; from graphkin.files import write_whole\n"
+        "import os, signal, sys; from pathlib import Path; from graphkin.support.files import write_whole\n"
         "write_whole(Path(sys.argv[1]), lambda file: (file.write_text('half'), os.kill(os.getpid(), signal.SIGKILL)))",
     ]
     for name in ("checkpoint.graphkin", "embeddings.npy", "run.json"):
@@ -657,7 +659,7 @@ def lone_process(monkeypatch: pytest.MonkeyPatch, **changes: str) -> None:
     given = {"RANK": "0", "WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1"}
     for name, value in {**given, "MASTER_PORT": str(port), **changes}.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr("graphkin.parallel.JOIN_WAIT", timedelta(seconds=2))
+    monkeypatch.setattr("graphkin.support.parallel.JOIN_WAIT", timedelta(seconds=2))
 
 
 def test_a_missing_process_is_named(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:

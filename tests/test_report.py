@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from graphkin import Graph, fit, method_named
+from graphkin.commands.runs import run_record, write_run
 from graphkin.errors import InputError, OutputError, SettingError
 from graphkin.experiments import NAMES, Experiment, Row, experiment_named
 from graphkin.experiments.tables import Cell, Summary
@@ -38,8 +39,7 @@ from graphkin.report.reading import (
     verdict,
 )
 from graphkin.report.weights import WeightDiagnosis, applies, diagnose, sentences
-from graphkin.runs import run_record, write_run
-from graphkin.tasks import weights_for
+from graphkin.training.tasks import weights_for
 
 WHERE = {"machine": {"system": "TestOS", "gpu": "A GPU", "threads": 2}, "versions": {"python": "3.12"}, "commit": "abc1234"}
 

@@ -20,8 +20,7 @@ import psutil
 import pytest
 from joblib.parallel import LokyBackend
 
-from graphkin.cli import run
-from graphkin.datasets import Dataset
+from graphkin.commands.cli import run
 from graphkin.errors import DivergedError, GraphError
 from graphkin.experiments import NAMES, SEARCHES, Experiment, experiments_named
 from graphkin.experiments import execute as execute_module
@@ -32,9 +31,10 @@ from graphkin.experiments.reproduce import open_graphs, reproduce
 from graphkin.experiments.store import Outcome, Store
 from graphkin.experiments.tables import summarise
 from graphkin.experiments.watch import Bars, Lines
-from graphkin.graphs import Graph
-from graphkin.tasks import similarity_for
-from graphkin.training import Prepared, fit, prepare
+from graphkin.graphs.datasets import Dataset
+from graphkin.graphs.graph import Graph
+from graphkin.training.fit import Prepared, fit, prepare
+from graphkin.training.tasks import similarity_for
 
 DEFINITION = """
 title = "Two methods on a small graph"
@@ -399,8 +399,8 @@ def test_a_dataset_that_is_missing_is_said_and_an_asked_one_is_an_error(
         raise GraphError(f"{dataset.name} cannot be downloaded.")
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("graphkin.datasets._download", out_of_reach)
-    monkeypatch.setattr("graphkin.datasets.data_roots", lambda data_root=None: iter(()))
+    monkeypatch.setattr("graphkin.graphs.datasets._download", out_of_reach)
+    monkeypatch.setattr("graphkin.graphs.datasets.data_roots", lambda data_root=None: iter(()))
     mine = definition(tmp_path, Path("wikics"))
     assert run(["reproduce", str(mine), "--datasets", "wikics"]) == 2
     assert capsys.readouterr().err == "graphkin: wikics cannot be downloaded.\n"

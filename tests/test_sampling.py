@@ -7,14 +7,14 @@ import torch
 from torch import Tensor
 
 from graphkin import Graph, Similarity
-from graphkin.kernels import two_view_loss
-from graphkin.presets import method_named
-from graphkin.sampling import SomeNodes, draw_candidates, similar_nodes
+from graphkin.methods.presets import method_named
+from graphkin.objectives.kernels import two_view_loss
 from graphkin.similarity import Blend, FeatureCosine, NodeSimilarity, Stored
-from graphkin.sparse import SparseMatrix
-from graphkin.tasks import similarity_for, weights_for
-from graphkin.temperatures import attraction_temperatures, repulsion_temperatures
-from graphkin.weights import AllAlike, Attraction, Candidates, Effective, NodeWeights, OwnOnly, Repulsion
+from graphkin.support.sparse import SparseMatrix
+from graphkin.training.tasks import similarity_for, weights_for
+from graphkin.weights.node import AllAlike, Attraction, Candidates, Effective, NodeWeights, OwnOnly, Repulsion
+from graphkin.weights.sampling import SomeNodes, draw_candidates, similar_nodes
+from graphkin.weights.temperatures import attraction_temperatures, repulsion_temperatures
 from tests.cases import unit
 
 F64 = torch.float64
@@ -197,7 +197,7 @@ def test_temperatures_of_a_sampled_method_are_exact_while_all_pairs_are_few(
     exact = attraction_temperatures(weights.positive.similarity, 3)
     assert isinstance(weights.positive.tau, Tensor) and torch.equal(weights.positive.tau, exact)
     assert isinstance(weights.negative.tau, Tensor)
-    monkeypatch.setattr("graphkin.tasks.EXACT_TEMPERATURES", {"cpu": 39})
+    monkeypatch.setattr("graphkin.training.tasks.EXACT_TEMPERATURES", {"cpu": 39})
     lazy = weights_for(small, method)
     assert isinstance(lazy.positive, Attraction) and lazy.positive.tau == Effective(3)
     stored = weights_for(small, method.configure(top_k=None), kept="weights")

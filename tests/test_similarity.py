@@ -22,7 +22,7 @@ from graphkin.similarity import (
     as_similarity,
 )
 from graphkin.similarity.blocks import is_aligned
-from graphkin.sparse import SparseMatrix
+from graphkin.support.sparse import SparseMatrix
 from tests import paper
 from tests.cases import Case, cases, make_case
 

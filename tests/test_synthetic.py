@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from graphkin.errors import SettingError
-from graphkin.readers import open_graph
-from graphkin.synthetic import community_graph
+from graphkin.graphs.readers import open_graph
+from graphkin.graphs.synthetic import community_graph
 
 
 def test_it_is_what_was_asked_for() -> None:

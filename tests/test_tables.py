@@ -13,10 +13,10 @@ import scipy.sparse
 import torch
 
 from graphkin import Graph, fit
-from graphkin.cli import run
+from graphkin.commands.cli import run
 from graphkin.errors import GraphError, SettingError
-from graphkin.readers import open_graph
-from graphkin.runs import read_embeddings, write_embeddings
+from graphkin.graphs.readers import open_graph
+from graphkin.training.embeddings import read_embeddings, write_embeddings
 
 NODES = "id,height,label,width\nann,1.5,red,2\nbob,0,blue,3\n007,2.5,red,4\n"
 EDGES = "source,target\nann,bob\nbob,007\n"
@@ -88,8 +88,8 @@ def test_weights_duplicates_directions_and_loops_are_handled_and_told(tmp_path: 
 
 def test_weights_count() -> None:
     """A weight of 2 is two parallel edges: in PageRank and in the encoder's adjacency."""
-    from graphkin.similarity import normalised_adjacency
-    from graphkin.views import TwoViews, whole_graph
+    from graphkin.graphs.adjacency import normalised_adjacency
+    from graphkin.models.views import TwoViews, whole_graph
 
     graph = Graph.from_arrays(torch.ones(3, 2), [[0, 1], [1, 2]], edge_weight=[2.0, 1.0])
     a = torch.tensor([[0.0, 2, 0], [2, 0, 1], [0, 1, 0]])

@@ -15,14 +15,15 @@ import torch
 from torch_geometric.data import Data
 
 import graphkin
-from graphkin import Fitted, Graph, fit, fit_repeats, load, loop
+from graphkin import Fitted, Graph, fit, fit_repeats, load
 from graphkin.errors import DivergedError, GraphError, InputError, SettingError
-from graphkin.methods import GRACE
-from graphkin.presets import NAMES, method_named
-from graphkin.progress import progress
-from graphkin.synthetic import community_graph
-from graphkin.tasks import task_for
-from graphkin.training import SMALL_STEP, prepare, small_steps
+from graphkin.graphs.synthetic import community_graph
+from graphkin.methods.method import GRACE
+from graphkin.methods.presets import NAMES, method_named
+from graphkin.support.progress import progress
+from graphkin.training import loop
+from graphkin.training.fit import SMALL_STEP, prepare, small_steps
+from graphkin.training.tasks import task_for
 
 QUICK: dict[str, Any] = {"epochs": 5, "hidden": 16}
 
@@ -56,8 +57,8 @@ def test_the_global_state_plays_no_part(small: Graph) -> None:
 
 
 def test_base_and_plus_start_from_the_same_parameters(small: Graph) -> None:
-    from graphkin.fitted import modules_for
-    from graphkin.presets import method_named
+    from graphkin.methods.presets import method_named
+    from graphkin.training.fitted import modules_for
 
     base, enhanced = (modules_for(method_named(name), 16, 0, seed=3) for name in ("grace", "grace+"))
     assert all(torch.equal(a, b) for a, b in zip(base.parameters(), enhanced.parameters(), strict=True))
@@ -136,13 +137,13 @@ def test_a_users_own_similarity(small: Graph) -> None:
 def test_blocks_instead_of_stored_matrices_train_the_same(small: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     """No layer above similarity needs an N×N matrix: without room for one, the curve is the same."""
     stored = fit(small, "grace+", tau_pos=0.1, tau_neg=0.1, **QUICK)
-    monkeypatch.setattr("graphkin.plans.STORE_BELOW_SHARE", 0)
+    monkeypatch.setattr("graphkin.training.plans.STORE_BELOW_SHARE", 0)
     (streamed,) = prepare(small, "grace+", tau_pos=0.1, tau_neg=0.1, planned=False, **QUICK).train([0]).fitted
     assert stored.losses == pytest.approx(streamed.losses, rel=1e-4, abs=1e-5)
 
 
 def test_presets_are_chosen_by_the_graphs_name(cora: Graph, small: Graph) -> None:
-    from graphkin.training import resolve
+    from graphkin.training.fit import resolve
 
     assert resolve("grace+", cora).settings()["tau_pos"] == 0.1
     assert resolve("grace+", small).settings()["effective_positives"] == 10

@@ -7,8 +7,8 @@ import torch
 
 from graphkin import Graph
 from graphkin.errors import SettingError
-from graphkin.sparse import SparseMatrix
-from graphkin.views import TwoViews, centrality, edge_drop_probability, feature_drop_probability, whole_graph
+from graphkin.models.views import TwoViews, centrality, edge_drop_probability, feature_drop_probability, whole_graph
+from graphkin.support.sparse import SparseMatrix
 
 
 def draw(seed: int = 0) -> torch.Generator:

@@ -8,10 +8,9 @@ from torch import Tensor
 
 from graphkin import Similarity
 from graphkin.errors import SettingError
-from graphkin.methods import Attract, Repel
+from graphkin.methods.method import Attract, Repel
 from graphkin.similarity import Stored
-from graphkin.temperatures import attraction_entropy, attraction_temperatures, repulsion_entropy, repulsion_temperatures
-from graphkin.weights import (
+from graphkin.weights.node import (
     NONE,
     Attraction,
     Candidates,
@@ -21,6 +20,7 @@ from graphkin.weights import (
     log_attraction,
     log_repulsion,
 )
+from graphkin.weights.temperatures import attraction_entropy, attraction_temperatures, repulsion_entropy, repulsion_temperatures
 from tests import paper
 from tests.cases import Case, cases, make_case, taus
 

@@ -6,19 +6,19 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from graphkin.datasets import bundled_cora
-    from graphkin.embedder import NodeEmbedder
     from graphkin.errors import InputError
-    from graphkin.evaluation import evaluate
-    from graphkin.fitted import Fitted, load
-    from graphkin.graphs import Graph
-    from graphkin.losses import EnhancedInfoNCE, InfoNCE
-    from graphkin.methods import GCA, GRACE, GRAPH_MLP, Method, plus
-    from graphkin.presets import method_named
-    from graphkin.readers import open_graph
+    from graphkin.evaluation.evaluate import evaluate
+    from graphkin.graphs.datasets import bundled_cora
+    from graphkin.graphs.graph import Graph
+    from graphkin.graphs.readers import open_graph
+    from graphkin.graphs.splits import Split
+    from graphkin.methods.method import GCA, GRACE, GRAPH_MLP, Method, plus
+    from graphkin.methods.presets import method_named
+    from graphkin.objectives.losses import EnhancedInfoNCE, InfoNCE
     from graphkin.similarity import Similarity
-    from graphkin.splits import Split
-    from graphkin.training import fit, fit_repeats
+    from graphkin.training.embedder import NodeEmbedder
+    from graphkin.training.fit import fit, fit_repeats
+    from graphkin.training.fitted import Fitted, load
 
 __version__ = "0.1.0"
 
@@ -46,19 +46,19 @@ __all__ = [
 ]
 
 _HOMES = {
-    "datasets": ("bundled_cora",),
-    "embedder": ("NodeEmbedder",),
     "errors": ("InputError",),
-    "evaluation": ("evaluate",),
-    "fitted": ("Fitted", "load"),
-    "graphs": ("Graph",),
-    "losses": ("EnhancedInfoNCE", "InfoNCE"),
-    "methods": ("GCA", "GRACE", "GRAPH_MLP", "Method", "plus"),
-    "presets": ("method_named",),
-    "readers": ("open_graph",),
+    "evaluation.evaluate": ("evaluate",),
+    "graphs.datasets": ("bundled_cora",),
+    "graphs.graph": ("Graph",),
+    "graphs.readers": ("open_graph",),
+    "graphs.splits": ("Split",),
+    "methods.method": ("GCA", "GRACE", "GRAPH_MLP", "Method", "plus"),
+    "methods.presets": ("method_named",),
+    "objectives.losses": ("EnhancedInfoNCE", "InfoNCE"),
     "similarity": ("Similarity",),
-    "splits": ("Split",),
-    "training": ("fit", "fit_repeats"),
+    "training.embedder": ("NodeEmbedder",),
+    "training.fit": ("fit", "fit_repeats"),
+    "training.fitted": ("Fitted", "load"),
 }
 
 

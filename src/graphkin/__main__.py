@@ -1,3 +1,3 @@
-from graphkin.cli import main
+from graphkin.commands.cli import main
 
 main()

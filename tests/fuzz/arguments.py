@@ -17,7 +17,7 @@ from torch_geometric.data import Data
 
 import graphkin
 from graphkin import Graph
-from graphkin.evaluation import Scores
+from graphkin.evaluation.evaluate import Scores
 from tests.fuzz import odd
 from tests.fuzz.draws import Draw, communities
 from tests.fuzz.promises import Case

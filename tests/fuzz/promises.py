@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 import psutil
 
 import graphkin
-from graphkin.cli import run
+from graphkin.commands.cli import run
 from tests.fuzz import results
 from tests.fuzz.draws import Draw
 

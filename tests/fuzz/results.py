@@ -17,9 +17,9 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from graphkin import Fitted, Graph
-from graphkin.evaluation import Scores
+from graphkin.evaluation.evaluate import Scores
 from graphkin.similarity import NodeSimilarity
-from graphkin.sparse import SparseMatrix
+from graphkin.support.sparse import SparseMatrix
 
 if TYPE_CHECKING:
     from tests.fuzz.promises import Said

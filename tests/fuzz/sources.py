@@ -14,7 +14,7 @@ from unittest import mock
 import numpy as np
 
 import graphkin
-from graphkin.cli import run
+from graphkin.commands.cli import run
 from tests.fuzz.draws import Draw, communities
 
 NODES = 40
@@ -75,7 +75,7 @@ class Originals:
 
         with mock.patch("graphkin.commands.graphs.fit", fit), contextlib.suppress(_KilledError):
             _did("fit", self.graph, *FIT, *GO_ON, "--out", self.checkpoint)
-        with mock.patch("graphkin.training.train", _killed), contextlib.suppress(_KilledError):
+        with mock.patch("graphkin.training.fit.train", _killed), contextlib.suppress(_KilledError):
             _did("fit", self.graph, *TOP, *FIT, *GO_ON, "--out", self.pageranks)
 
     def copy(self, name: str, target: Path) -> Path:

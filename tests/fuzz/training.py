@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 import graphkin
-from graphkin.evaluation import PROTOCOLS
-from graphkin.splits import random_split
+from graphkin.evaluation.evaluate import PROTOCOLS
+from graphkin.graphs.splits import random_split
 from tests.fuzz.draws import Draw, communities
 from tests.fuzz.fits import fit
 from tests.fuzz.promises import Case

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from graphkin.evaluation import PROTOCOLS
+from graphkin.evaluation.evaluate import PROTOCOLS
 from tests.fuzz import archives
 from tests.fuzz.damage import ODD, damaged_bytes, damaged_header, damaged_json, damaged_json_file, damaged_tensors
 from tests.fuzz.draws import Draw

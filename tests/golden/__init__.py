@@ -14,8 +14,8 @@ from typing import Any
 import torch
 
 from graphkin import Graph, fit
-from graphkin.presets import presets
-from graphkin.synthetic import community_graph
+from graphkin.graphs.synthetic import community_graph
+from graphkin.methods.presets import presets
 
 FOLDER = Path(__file__).parent
 BASES = ("grace", "gca", "graph-mlp")

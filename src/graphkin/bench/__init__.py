@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from graphkin.errors import OutputError
-from graphkin.files import read_json, reading
-from graphkin.runs import commit, environment, write_json
-from graphkin.shapes import check_shape
+from graphkin.support.environment import commit, environment
+from graphkin.support.files import read_json, reading, write_json
+from graphkin.support.shapes import check_shape
 
 
 @dataclass(frozen=True)

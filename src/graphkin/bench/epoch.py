@@ -9,11 +9,11 @@ import torch
 from graphkin.bench import Row
 from graphkin.bench.measure import cost
 from graphkin.bench.published import PublishedRun
-from graphkin.graphs import Graph
-from graphkin.loop import train
-from graphkin.methods import Method
-from graphkin.tasks import Task, TwoViewTask, weights_for
-from graphkin.training import SMALL_STEP, TOGETHER
+from graphkin.graphs.graph import Graph
+from graphkin.methods.method import Method
+from graphkin.training.fit import SMALL_STEP, TOGETHER
+from graphkin.training.loop import train
+from graphkin.training.tasks import Task, TwoViewTask, weights_for
 
 EPOCHS = {"cpu": 5, "cuda": 200}
 LARGE_GRAPH_EPOCHS = 20

@@ -9,13 +9,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from graphkin import objective
 from graphkin.bench import Row
 from graphkin.bench.measure import cost
-from graphkin.kernels import choose, two_view_loss
+from graphkin.objectives import reference as objective
+from graphkin.objectives.kernels import choose, two_view_loss
 from graphkin.similarity import Blend, FeatureCosine, NodeSimilarity, Stored
-from graphkin.sparse import SparseMatrix
-from graphkin.weights import AllAlike, Attraction, NodeWeights, OwnOnly, Repulsion
+from graphkin.support.sparse import SparseMatrix
+from graphkin.weights.node import AllAlike, Attraction, NodeWeights, OwnOnly, Repulsion
 
 WEIGHTS = ("infonce", "stored", "stored-bf16", "on-the-fly")
 TAU, TAU_POS, TAU_NEG, NEIGHBOURS = 0.4, 0.3, 0.3, 32

@@ -10,12 +10,12 @@ import torch
 
 from graphkin.bench import Row, epoch, objective
 from graphkin.bench.plot import check_plot
-from graphkin.datasets import DEFAULT
 from graphkin.errors import SettingError, check_choice, check_whole
-from graphkin.graphs import Graph
-from graphkin.methods import Method
-from graphkin.readers import open_graph
-from graphkin.training import check_usable, device_named, resolve
+from graphkin.graphs.datasets import DEFAULT
+from graphkin.graphs.graph import Graph
+from graphkin.graphs.readers import open_graph
+from graphkin.methods.method import Method
+from graphkin.training.fit import check_usable, device_named, resolve
 
 KINDS = ("objective", "epoch")
 NODES = {"cpu": [1000, 2708], "cuda": [2708, 19717]}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from graphkin.errors import SettingError
-from graphkin.files import check_writable, write_whole
+from graphkin.support.files import check_writable, write_whole
 
 FORMATS = (".png", ".svg", ".pdf")
 

@@ -14,10 +14,10 @@ from torch.nn import functional as F
 from torch_geometric.nn import GCNConv
 from torch_geometric.utils import dropout_edge
 
-from graphkin.graphs import Graph
-from graphkin.methods import Method
-from graphkin.sparse import SparseMatrix
-from graphkin.weights import NodeWeights
+from graphkin.graphs.graph import Graph
+from graphkin.methods.method import Method
+from graphkin.support.sparse import SparseMatrix
+from graphkin.weights.node import NodeWeights
 
 
 class PublishedRun:

@@ -12,8 +12,8 @@ from graphkin.commands.bench import bench_command
 from graphkin.commands.experiments import export_command, merge_command, report_command, reproduce_command
 from graphkin.commands.graphs import datasets_command, embed_command, evaluate_command, fit_command
 from graphkin.errors import SettingError
-from graphkin.parallel import launched
-from graphkin.signals import EndedError
+from graphkin.support.parallel import launched
+from graphkin.support.signals import EndedError
 
 
 class _Commands(TyperGroup):

@@ -12,9 +12,9 @@ from graphkin.bench import Results, read
 from graphkin.bench.objective import WEIGHTS
 from graphkin.bench.plan import Plan
 from graphkin.bench.plot import plot as draw
+from graphkin.commands.display import bench_line
 from graphkin.commands.options import DataRootOption, JsonOption, console, print_json
-from graphkin.display import bench_line
-from graphkin.files import check_writable
+from graphkin.support.files import check_writable
 
 
 def bench_command(

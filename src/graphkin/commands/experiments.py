@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from graphkin import signals
+from graphkin.commands.display import experiment_table, summary_tables
 from graphkin.commands.options import (
     CheckpointOption,
     DataRootOption,
@@ -24,7 +24,7 @@ from graphkin.commands.options import (
     console,
     print_json,
 )
-from graphkin.display import experiment_table, summary_tables
+from graphkin.commands.runs import graph_of_run
 from graphkin.errors import OutputError, SettingError, check_choice, check_range, check_whole
 from graphkin.experiments import NAMES as EXPERIMENTS
 from graphkin.experiments import SEARCHES, experiments_named
@@ -33,12 +33,12 @@ from graphkin.experiments.reproduce import open_graphs, reproduce, runs_left
 from graphkin.experiments.store import Store
 from graphkin.experiments.tables import Summary, summarise
 from graphkin.experiments.watch import watch
-from graphkin.files import check_writable, write_whole
-from graphkin.readers import open_graph
+from graphkin.graphs.readers import open_graph
 from graphkin.report.map import LAYOUTS
 from graphkin.report.page import fit_page, reproduction_page
-from graphkin.runs import graph_of_run
-from graphkin.training import device_named
+from graphkin.support import signals
+from graphkin.support.files import check_writable, write_whole
+from graphkin.training.fit import device_named
 
 
 def reproduce_command(

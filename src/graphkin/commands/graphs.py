@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from graphkin.commands.display import dataset_table, print_fit, score_table
 from graphkin.commands.options import (
     BaselinesOption,
     CheckpointOption,
@@ -25,33 +26,30 @@ from graphkin.commands.options import (
     console,
     print_json,
 )
-from graphkin.datasets import DATASETS, DEFAULT
-from graphkin.display import dataset_table, print_fit, score_table
-from graphkin.errors import SettingError, check_choice, check_whole
-from graphkin.evaluation import MOST_SPLITS, PROTOCOLS, Scores, evaluate
-from graphkin.evaluation import baselines as baseline_rows
-from graphkin.fitted import load
-from graphkin.parallel import LostError, joined
-from graphkin.plans import parse_memory, plan_for
-from graphkin.presets import NAMES
-from graphkin.readers import open_graph
-from graphkin.runs import (
+from graphkin.commands.runs import (
     CHECKPOINT,
-    FORMATS,
     check_file,
     default_folder,
     graph_of_run,
     prepare_folder,
-    read_embeddings,
     remove_own_pageranks,
     remove_unfinished,
     scores_of,
     with_baselines,
-    write_embeddings,
     write_run,
 )
-from graphkin.signals import status, terminated
-from graphkin.training import check_usable, device_named, fit, resolve
+from graphkin.errors import SettingError, check_choice, check_whole
+from graphkin.evaluation.evaluate import MOST_SPLITS, PROTOCOLS, Scores, evaluate
+from graphkin.evaluation.evaluate import baselines as baseline_rows
+from graphkin.graphs.datasets import DATASETS, DEFAULT
+from graphkin.graphs.readers import open_graph
+from graphkin.methods.presets import NAMES
+from graphkin.support.parallel import LostError, joined
+from graphkin.support.signals import status, terminated
+from graphkin.training.embeddings import FORMATS, read_embeddings, write_embeddings
+from graphkin.training.fit import check_usable, device_named, fit, resolve
+from graphkin.training.fitted import load
+from graphkin.training.plans import parse_memory, plan_for
 
 
 def fit_command(

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from graphkin.errors import InputError, SettingError, check_choice, check_text, check_whole, first_line, unknown
-from graphkin.files import reading
-from graphkin.methods import Method, ideal
-from graphkin.presets import method_named, presets
+from graphkin.methods.method import Method, ideal
+from graphkin.methods.presets import method_named, presets
+from graphkin.support.files import reading
 
 NAMES = ("grace-ratios", "gca", "graph-mlp", "graph-mlp-few-labels", "ablation-grace", "ablation-graph-mlp")
 """the paper's tables and figures, in the order in which they are run"""

@@ -14,19 +14,19 @@ import numpy as np
 import torch
 
 from graphkin.errors import InputError
-from graphkin.evaluation import evaluate, propagated_features, public_splits, raw_features, untrained
+from graphkin.evaluation.evaluate import evaluate, propagated_features, public_splits, raw_features, untrained
 from graphkin.experiments import MEASURES
 from graphkin.experiments.plan import Job, Task
 from graphkin.experiments.store import Outcome
-from graphkin.fitted import Fitted
-from graphkin.graphs import Graph
-from graphkin.methods import Method
-from graphkin.progress import Style
-from graphkin.runs import commit, environment
+from graphkin.graphs.graph import Graph
+from graphkin.graphs.splits import few_labels
+from graphkin.methods.method import Method
 from graphkin.similarity import NodeSimilarity
-from graphkin.splits import few_labels
-from graphkin.tasks import similarity_for
-from graphkin.training import Prepared, check_usable, prepare
+from graphkin.support.environment import commit, environment
+from graphkin.support.progress import Style
+from graphkin.training.fit import Prepared, check_usable, prepare
+from graphkin.training.fitted import Fitted
+from graphkin.training.tasks import similarity_for
 
 CURVE_POINTS = 32
 Scores = tuple[dict[str, float], dict[str, float]]

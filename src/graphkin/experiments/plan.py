@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from graphkin.experiments import Experiment
-from graphkin.graphs import Graph
-from graphkin.methods import Method, to_json
+from graphkin.graphs.graph import Graph
+from graphkin.methods.method import Method, to_json
 
 NUMBERS = 1
 """Raised with every change that alters what a run gives; finished runs of other numbers are not used again."""

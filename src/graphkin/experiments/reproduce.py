@@ -17,17 +17,17 @@ import joblib
 import psutil
 import torch
 
-from graphkin.datasets import DATASETS
 from graphkin.errors import InputError
 from graphkin.experiments import Experiment
 from graphkin.experiments.execute import Failure, Keep, Learned, execute, learn, scored_outcome
 from graphkin.experiments.plan import IN_A_ROW, Job, Task, jobs_of
 from graphkin.experiments.store import Outcome, Store
-from graphkin.graphs import Graph
-from graphkin.parallel import LostError
-from graphkin.progress import Style
-from graphkin.readers import open_graph
-from graphkin.training import TOGETHER, device_named, small_steps
+from graphkin.graphs.datasets import DATASETS
+from graphkin.graphs.graph import Graph
+from graphkin.graphs.readers import open_graph
+from graphkin.support.parallel import LostError
+from graphkin.support.progress import Style
+from graphkin.training.fit import TOGETHER, device_named, small_steps
 
 WAIT_SECONDS = 2
 

@@ -22,8 +22,8 @@ from typing import Any
 import psutil
 
 from graphkin.errors import InputError, OutputError, first_line
-from graphkin.files import check_writable, parse_json, read_json, reason_of, write_whole
-from graphkin.shapes import check_shape
+from graphkin.support.files import check_writable, parse_json, read_json, reason_of, write_whole
+from graphkin.support.shapes import check_shape
 
 FORMAT = "graphkin-results"
 FORMAT_VERSION = 1

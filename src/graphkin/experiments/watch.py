@@ -12,7 +12,7 @@ from graphkin.errors import printable
 from graphkin.experiments.execute import Failure
 from graphkin.experiments.plan import Job
 from graphkin.experiments.store import Outcome
-from graphkin.progress import Style
+from graphkin.support.progress import Style
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from graphkin.errors import check_choice
-from graphkin.graphs import Graph
+from graphkin.graphs.graph import Graph
 
 LAYOUTS = ("tsne", "pca")
 NODES = 20_000

@@ -12,11 +12,9 @@ from typing import Any
 import jinja2
 
 from graphkin.errors import InputError, OutputError
-from graphkin.evaluation import checked_rows
+from graphkin.evaluation.evaluate import checked_rows
 from graphkin.experiments.tables import Summary
-from graphkin.files import read_json, reading
-from graphkin.fitted import load
-from graphkin.graphs import Graph
+from graphkin.graphs.graph import Graph
 from graphkin.report.figures import Figure
 from graphkin.report.fit_plots import fit_loss_figure, map_figure, weight_figure
 from graphkin.report.map import node_map
@@ -24,8 +22,10 @@ from graphkin.report.plots import loss_figure, ratio_figure
 from graphkin.report.reading import progress_of, sentences_of
 from graphkin.report.tables import result_tables, score_rows, settings_table, shown_value
 from graphkin.report.weights import applies, diagnose, sentences
-from graphkin.runs import FORMATS, read_embeddings
-from graphkin.shapes import check_shape
+from graphkin.support.files import read_json, reading
+from graphkin.support.shapes import check_shape
+from graphkin.training.embeddings import FORMATS, read_embeddings
+from graphkin.training.fitted import load
 
 SCORES = {"protocol": str, "accuracy": [float], "accuracy_mean": float, "accuracy_std": float}
 RECORD = {
@@ -41,7 +41,7 @@ SCRIPTS = ("theme.js", "tables.js", "plots.js", "map.js")
 def reproduction_page(summaries: list[Summary], environments: list[dict[str, Any]], command: str) -> str:
     """Tables beside the published ones, figures and loss curves of a reproduction.
 
-    An environment is what :func:`graphkin.runs.environment` says of a machine, with ``commit`` where it is known.
+    An environment is what :func:`graphkin.commands.runs.environment` says of a machine, with ``commit`` where it is known.
     """
     experiments, figures = [], []
     for summary in summaries:

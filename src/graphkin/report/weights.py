@@ -8,10 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphkin.graphs import Graph
-from graphkin.methods import Attract, Method, Repel
-from graphkin.tasks import weights_for
-from graphkin.weights import NodeWeights, effective_count
+from graphkin.graphs.graph import Graph
+from graphkin.methods.method import Attract, Method, Repel
+from graphkin.training.tasks import weights_for
+from graphkin.weights.node import NodeWeights, effective_count
 
 ALL_ANCHORS_UP_TO = 5_000
 ANCHORS = 2_000

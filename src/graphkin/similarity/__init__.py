@@ -9,7 +9,7 @@ from graphkin.similarity.blocks import BLOCK, BLOCK_PAIRS, NodeSimilarity, Store
 from graphkin.similarity.features import Blend, FeatureCosine
 from graphkin.similarity.given import Computed, Labels, as_similarity
 from graphkin.similarity.settings import LATER, Similarity
-from graphkin.similarity.structure import PageRank, PageRankCosine, normalised_adjacency
+from graphkin.similarity.structure import PageRank, PageRankCosine
 
 __all__ = [
     "BLOCK",
@@ -27,5 +27,4 @@ __all__ = [
     "aligned_empty",
     "aligned_rows",
     "as_similarity",
-    "normalised_adjacency",
 ]

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from graphkin.errors import SettingError
-from graphkin.parallel import peers
-from graphkin.sparse import SparseMatrix
+from graphkin.support.parallel import peers
+from graphkin.support.sparse import SparseMatrix
 
 BLOCK, BLOCK_PAIRS = 1024, 2**26
 """nodes and pairs of nodes that are compared at a time, whichever is less"""

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from graphkin.arrays import Features, inverse, largest_of_rows, length_of_rows, smallest_entry
 from graphkin.errors import SettingError, check_range
+from graphkin.graphs.arrays import Features, inverse, largest_of_rows, length_of_rows, smallest_entry
 from graphkin.similarity.blocks import BLOCK, NodeSimilarity, Stored
-from graphkin.sparse import SparseMatrix
+from graphkin.support.sparse import SparseMatrix
 
 SUMMED_BELOW, SAMPLED_NODES = 50_000, 4096
 """Up to so many nodes clipped cosines are all added up; beyond, so many nodes are compared with as many others."""

@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 from torch_geometric.data import Data
 
-from graphkin.arrays import checked_device, numeric
 from graphkin.errors import GraphError, SettingError
-from graphkin.graphs import Graph, as_graph
+from graphkin.graphs.arrays import checked_device, numeric
+from graphkin.graphs.graph import Graph, as_graph
 from graphkin.similarity.blocks import NodeSimilarity, Stored
-from graphkin.sparse import SparseMatrix
+from graphkin.support.sparse import SparseMatrix
 
 
 def as_similarity(similarity: Any, num_nodes: int | None = None, device: torch.device | str = "cpu") -> NodeSimilarity:

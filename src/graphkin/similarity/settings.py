@@ -9,14 +9,14 @@ from pathlib import Path
 import torch
 from torch_geometric.data import Data
 
-from graphkin.arrays import checked_device
 from graphkin.errors import GraphError, SettingError, check_choice, check_range, check_whole, shown
-from graphkin.graphs import Graph, as_graph
-from graphkin.parallel import peers
+from graphkin.graphs.arrays import checked_device
+from graphkin.graphs.graph import Graph, as_graph
 from graphkin.similarity.blocks import NodeSimilarity, Stored
 from graphkin.similarity.features import Blend, FeatureCosine
 from graphkin.similarity.structure import PageRank, PageRankCosine
-from graphkin.sparse import SparseMatrix
+from graphkin.support.parallel import peers
+from graphkin.support.sparse import SparseMatrix
 
 LATER = {"later": True}
 """metadata of a setting that is younger than stored runs: it is told only where it is not the default"""
@@ -33,7 +33,7 @@ class Similarity:
     ``alpha`` the restart probability, ``steps`` the number of PageRank steps (None: exact), ``self_loops`` whether each node
     is linked with itself before normalising. ``top_k`` keeps the k largest PageRanks of every node (None: all), so that a graph
     whose N×N similarity does not fit into memory has one that is computed on the fly; each is then too small by at most
-    ``pagerank_error`` times the root of both nodes' degrees (:mod:`graphkin.pagerank`), and the rest
+    ``pagerank_error`` times the root of both nodes' degrees (:mod:`graphkin.similarity.pagerank`), and the rest
     is zero.
     """
 
@@ -100,7 +100,7 @@ class Similarity:
 
         The total of PageRanks is that of all of them, so that β weighs them as it does without ``top_k``.
         """
-        from graphkin.pagerank import cosine_rows, gathered_rows, symmetric_csr, top_pagerank
+        from graphkin.similarity.pagerank import cosine_rows, gathered_rows, symmetric_csr, top_pagerank
 
         assert self.top_k is not None
         mine = peers().share(torch.arange(graph.num_nodes))

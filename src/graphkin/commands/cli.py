@@ -1,0 +1,122 @@
+"""The program: what surrounds its commands, from the first signal to the exit status.
+
+Nothing heavy is imported before :func:`main` has seen to the streams and to Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import sys
+from typing import Any
+
+from graphkin.errors import InputError, first_line, printable
+from graphkin.support import signals
+
+BROKEN_PIPE = 128 + 13
+
+
+def main() -> None:
+    _open_closed_streams()
+    interruptible = signal.getsignal(signal.SIGINT) != signal.SIG_IGN  # as it is not in the background of a script
+    if interruptible:
+        signal.signal(signal.SIGINT, _leave_at_once)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    try:
+        import graphkin.commands.app  # noqa: F401
+    except (ImportError, MemoryError, OSError, SystemError) as error:
+        reason = first_line(error)
+        sys.exit(_complain(f"graphkin cannot start, because a library it needs cannot be loaded ({reason}): is there memory?"))
+    if interruptible:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    status = run(sys.argv[1:] or ["--help"])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.exit(_flushed(status))
+
+
+def run(arguments: list[str]) -> int:
+    """Exit status: 0 it worked, 2 the user's mistake in one line, 1 a failure of ours, 130 Ctrl-C, 143 SIGTERM."""
+    from graphkin.commands.app import app
+    from graphkin.support.parallel import LostError, ToldElsewhereError
+
+    with signals.sigterm_obeyed():
+        try:
+            status = app(arguments, prog_name="graphkin", standalone_mode=False)
+        except InputError as error:
+            return _complain(str(error))
+        except LostError as error:
+            _complain(str(error))
+            return 1
+        except ToldElsewhereError:
+            return 2
+        except signals.EndedError as end:
+            if isinstance(end.__cause__, BrokenPipeError):
+                return BROKEN_PIPE
+            _complain(f"{'terminated' if signals.terminated() else 'interrupted'} before the end.")
+            return signals.status()
+        except OSError as error:
+            return _complain(f"{error.filename or 'a file or the output'}: {error.strerror or error}")
+        except Exception as error:
+            return _unexpected(error)
+    return status if isinstance(status, int) else 0
+
+
+def _unexpected(error: Exception) -> int:
+    import traceback
+
+    message: Any = getattr(error, "format_message", None)
+    if message is not None:
+        return _complain(message())
+    if _is_lack_of_memory(error):
+        return _complain(
+            f"there is not enough memory ({first_line(error)}): try --memory, fewer features or a smaller hidden, "
+            "or a machine with more."
+        )
+    traceback.print_exception(error)
+    print("graphkin: this is a failure of graphkin itself, please report it.", file=sys.stderr)
+    return 1
+
+
+def _is_lack_of_memory(error: Exception) -> bool:
+    """PyTorch says it in a RuntimeError, on a GPU in one of its own."""
+    words = ("can't allocate memory", "not enough memory", "out of memory")
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and any(word in str(error) for word in words))
+
+
+def _complain(message: str) -> int:
+    print("graphkin: " + " ".join(printable(message).split()), file=sys.stderr)
+    return 2
+
+
+def _open_closed_streams() -> None:
+    """A file that is opened later must not take the number of a closed stream, into which libraries then write."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, "r" if number == 0 else "w", closefd=False))  # noqa: SIM115
+
+
+def _leave_at_once(number: int, frame: object) -> None:
+    """While libraries are imported there is nothing to lose, and an exception could end up anywhere."""
+    os.write(2, b"graphkin: interrupted before the end.\n")
+    os._exit(signals.INTERRUPTED)
+
+
+def _flushed(status: int) -> int:
+    """The status, or that of output that nobody reads or that does not fit on the disk."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        status = BROKEN_PIPE
+    except OSError as error:
+        status = _complain(f"standard output cannot be written: {error.strerror}.")
+    else:
+        return status
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or the interpreter tries once more, and complains
+    return status

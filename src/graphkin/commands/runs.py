@@ -1,0 +1,177 @@
+"""The folder a run leaves behind: embeddings.npy, model.graphkin, run.json."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from graphkin.errors import InputError, OutputError
+from graphkin.evaluation.evaluate import Scores, collapse, evaluate, own_accuracy
+from graphkin.evaluation.evaluate import baselines as baseline_rows
+from graphkin.graphs.datasets import DATASETS, DEFAULT
+from graphkin.graphs.graph import Graph
+from graphkin.graphs.synthetic import NAMED
+from graphkin.support.environment import environment
+from graphkin.support.files import check_writable, read_json, reading, remove_leftovers, write_json
+from graphkin.support.parallel import peers
+from graphkin.training.embeddings import FORMATS, write_embeddings
+from graphkin.training.fit import PAGERANKS
+from graphkin.training.fitted import Fitted
+
+CHECKPOINT = "checkpoint.graphkin"
+UNFINISHED = (CHECKPOINT, CHECKPOINT + PAGERANKS)
+NOT_SCORED = "the embeddings were written, and nothing was scored after that; graphkin evaluate scores them."
+FILES = (*(f"embeddings.{kind}" for kind in FORMATS), "model.graphkin", "run.json")
+
+
+def prepare_folder(folder: Path, *, overwrite: bool = False, go_on: bool = False) -> Path:
+    """Make the folder and prove, before any training, that results can be written there without losing others.
+
+    With ``go_on`` a folder whose run was cut off is taken as it is; ``overwrite`` starts anew.
+    """
+    check_writable(folder)
+    if overwrite:
+        remove_unfinished(folder)
+    if overwrite or (go_on and _was_cut_off(folder)):
+        return folder
+    if _was_cut_off(folder):
+        raise OutputError(
+            f"the output folder {folder} holds a run that was cut off: "
+            "add --checkpoint-every to go on with it, or --overwrite to start anew."
+        )
+    present = [name for name in FILES if (folder / name).exists()]
+    if present:
+        raise OutputError(
+            f"the output folder {folder} already holds a run ({', '.join(present)}): choose another --out, or add --overwrite."
+        )
+    return folder
+
+
+def check_file(path: Path, *, overwrite: bool = False) -> Path:
+    """The same for a single output file."""
+    if path.is_dir():
+        raise OutputError(f"the output must be a file, found the folder {path}.")
+    if path.suffix[1:] not in FORMATS:
+        raise OutputError(f"the output must end in {', '.join('.' + kind for kind in FORMATS)}, found {path.name}.")
+    if path.exists() and not overwrite:
+        raise OutputError(f"{path} exists already: choose another --out, or add --overwrite.")
+    check_writable(path.parent)
+    return path
+
+
+def default_folder(graph: Graph, method: str, seed: int, *, go_on: bool = False) -> Path:
+    """runs/GRAPH-METHOD-seedN, with a number behind it if that is taken; with ``go_on`` one whose run was cut off is not."""
+    name = f"{graph.name}-{method}-seed{seed}".replace("+", "plus").replace("(", "-").replace(")", "")
+    for number in range(1, 10_000):
+        folder = Path("runs") / (name if number == 1 else f"{name}-{number}")
+        if not folder.exists() or (go_on and _was_cut_off(folder)):
+            return folder
+        remove_leftovers(folder)
+    raise OutputError(f"there are 9,999 folders runs/{name} already: choose another --out.")
+
+
+def _was_cut_off(folder: Path) -> bool:
+    """Killed, or stopped by Ctrl-C: a run that ended has no checkpoint and no part of a similarity."""
+    return any((folder / name).exists() for name in UNFINISHED)
+
+
+def remove_own_pageranks(folder: Path) -> None:
+    """Those of this process, which may be on a disk that the first one does not see."""
+    shutil.rmtree(folder / UNFINISHED[1] / peers().label, ignore_errors=True)
+
+
+def remove_unfinished(folder: Path) -> None:
+    for path in (folder / name for name in UNFINISHED):
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+
+
+def scores_of(fitted: Fitted, graph: Graph, embeddings: Any, splits: int, seed: int, baselines: bool) -> dict[str, Any]:
+    """What the labels say, or why nothing can be said.
+
+    A method that was trained with labels is scored by its own classifier on the test mask alone: random splits would test
+    it on nodes whose labels it has seen.
+    """
+    try:
+        if fitted.method.needs_labels:
+            values: dict[str, tuple[float, ...]] = {"accuracy": (own_accuracy(fitted, graph),)}
+            return with_baselines({fitted.method.name: Scores("own classifier on the test mask", values)})
+        scores = {fitted.method.name: evaluate(embeddings, graph, splits=splits, seed=seed)}
+        if baselines:
+            rows = baseline_rows(graph, fitted.method, seed)
+            scores |= {name: evaluate(value, graph, splits=splits, seed=seed) for name, value in rows.items()}
+        return with_baselines(scores)
+    except InputError as reason:
+        return {"not_scored": str(reason)}
+
+
+def with_baselines(scores: dict[str, Scores]) -> dict[str, Any]:
+    (name, main), *others = scores.items()
+    return {**main.as_dict(), "of": name, "baselines": {row: value.as_dict() for row, value in others}}
+
+
+def write_run(
+    folder: Path, fitted: Fitted, graph: Graph, score: Callable[[Tensor], dict[str, Any]] | None = None, kind: str = "npy"
+) -> dict[str, Any]:
+    """Write model, embeddings and run.json, each as soon as it is known, and return what run.json holds.
+
+    Scores come last, and into run.json: whatever happens while they are computed, the rest is on the disk.
+    """
+    (folder / "run.json").unlink(missing_ok=True)
+    fitted.save(folder / "model.graphkin")
+    embeddings = fitted.embed(graph)
+    written = folder / f"embeddings.{kind}"
+    write_embeddings(written, embeddings, graph.ids)
+    of_earlier_runs = {f"embeddings.{one}" for one in FORMATS if one != kind}
+    if kind != "npy" or graph.ids is None:
+        of_earlier_runs.add("embeddings.ids.csv")
+    for name in of_earlier_runs:
+        (folder / name).unlink(missing_ok=True)
+    record = run_record(fitted, graph, {"not_scored": NOT_SCORED})
+    write_json(folder / "run.json", record)
+    if score is not None:
+        record |= {"warning": collapse(embeddings, fitted, graph), "scores": score(embeddings)}
+        write_json(folder / "run.json", record)
+    return record
+
+
+def run_record(fitted: Fitted, graph: Graph, scores: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "method": fitted.method.name,
+        "settings": fitted.method.settings(),
+        "seed": fitted.seed,
+        "graph": {
+            "name": graph.name,
+            "nodes": graph.num_nodes,
+            "edges": graph.num_edges,
+            "features": graph.num_features,
+            "notes": list(graph.notes),
+        },
+        "scores": scores,
+        "seconds": fitted.seconds,
+        "kernel": fitted.kernel,
+        "epochs": len(fitted.losses),
+        "interrupted": fitted.interrupted,
+        "losses": list(fitted.losses),
+        "warning": None,
+        **environment(),
+    }
+
+
+def graph_of_run(embeddings: Path) -> str:
+    """The dataset that the run file beside the embeddings names; the bundled Cora if there is no run file."""
+    path = embeddings.parent / "run.json"
+    if not path.is_file():
+        return DEFAULT
+    with reading(path, "was not written by graphkin fit, or is damaged", OutputError):
+        name = read_json(path)["graph"]["name"]
+        if not isinstance(name, str):
+            raise ValueError("its graph has no name")
+    if name not in DATASETS and not NAMED.fullmatch(name):
+        raise OutputError(
+            f"say which graph this is about: {embeddings.parent} was made from {name!r}, which is no dataset's name."
+        )
+    return name

@@ -1,0 +1,1 @@
+"""Graphs and where they come from: arrays, tables, files, downloads, models."""

@@ -1,0 +1,78 @@
+"""A graph from whatever a user names: a dataset, a folder, a file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from graphkin.errors import GraphError, check_choice, unknown
+from graphkin.graphs.arrays import STRUCTURAL
+from graphkin.graphs.datasets import DATASETS, load_dataset
+from graphkin.graphs.graph import Graph
+from graphkin.graphs.synthetic import NAMED, community_graph
+from graphkin.support.files import checked_path, reading
+
+SUFFIXES = (".npz", ".csv", ".tsv", ".parquet", ".graphml", ".gexf")
+
+
+def open_graph(
+    name_or_path: str | Path,
+    *,
+    nodes: str | Path | None = None,
+    label: str = "label",
+    ignore: Sequence[str] = (),
+    features: str | None = None,
+    data_root: str | Path | None = None,
+) -> Graph:
+    """A dataset by name, "synthetic-N" for N nodes in communities, or a graph of the user's own.
+
+    A path may be a folder with ``edges`` and ``nodes`` tables, an edges table (with ``nodes`` beside it as a second file), a
+    ``.npz`` archive, or a ``.graphml`` or ``.gexf`` file. ``label`` is the column or attribute with the class, ``ignore`` names
+    columns to leave out, ``features`` makes features from the edges ("degree", "positional").
+    """
+    if features is not None:
+        check_choice("features", features, STRUCTURAL)
+    path = checked_path(name_or_path)
+    if str(name_or_path) in DATASETS:
+        return load_dataset(str(name_or_path), data_root)
+    synthetic = NAMED.fullmatch(str(name_or_path))
+    if synthetic and not path.exists():
+        return community_graph(int(synthetic[1]))
+    if not path.exists() and not path.suffix and len(path.parts) == 1:
+        raise unknown("dataset (and no folder is called so)", str(name_or_path), DATASETS)
+    suffix = path.suffix.lower()
+    if path.is_dir() or suffix in (".csv", ".tsv", ".parquet"):
+        from graphkin.graphs.tables import find_tables
+
+        edges, found_nodes = find_tables(path) if path.is_dir() else (path, None)
+        return Graph.from_tables(
+            edges,
+            found_nodes if nodes is None else nodes,
+            label=label,
+            ignore=ignore,
+            features=features,
+            name=path.resolve().name if path.is_dir() else _name(path),
+        )
+    if suffix in (".graphml", ".gexf"):
+        graph = _read_xml(path)
+        with reading(path, "holds what cannot be used", GraphError):
+            return Graph.from_networkx(graph, label=label, ignore=ignore, features=features, name=_name(path))
+    if suffix == ".npz":
+        return Graph.from_npz(path, _name(path), features=features)
+    allowed = ", ".join(SUFFIXES)
+    raise GraphError(f"a graph must be a dataset's name, a folder, or a file ending in {allowed}, found {path}.")
+
+
+def _name(path: Path) -> str:
+    """A file called like a dataset is not that dataset, and does not get its settings."""
+    return path.name if path.stem in DATASETS else path.stem
+
+
+def _read_xml(path: Path) -> object:
+    import networkx
+
+    if not path.is_file():
+        raise GraphError(f"no graph file at {path}.")
+    read = networkx.read_graphml if path.suffix.lower() == ".graphml" else networkx.read_gexf
+    with reading(path, f"cannot be read as {path.suffix[1:].lower()}", GraphError):
+        return read(path)

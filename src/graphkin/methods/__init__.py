@@ -1,0 +1,1 @@
+"""Methods as values: components put together, their settings, their names."""

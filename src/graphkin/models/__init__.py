@@ -1,0 +1,1 @@
+"""What is trained: views of a graph and encoders."""

@@ -1,0 +1,1 @@
+"""What training minimises: the definitions, the kernels that compute them, the losses as modules."""

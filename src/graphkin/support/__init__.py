@@ -1,0 +1,1 @@
+"""What any program needs: sparse matrices, randomness, files, signals, several processes."""

@@ -1,0 +1,76 @@
+"""A training run on disk, from which the same run goes on: parameters, optimiser, randomness and the losses so far.
+
+A checkpoint is a safetensors file, written whole or not at all; nothing in it is executed or unpickled.
+"""
+
+from __future__ import annotations
+
+import json
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+from graphkin.errors import OutputError, check_whole
+from graphkin.support.files import read_tensors, reading, write_tensors
+
+FORMAT = "graphkin-checkpoint-1"
+
+
+class Resumed(NamedTuple):
+    """What a run goes on from."""
+
+    epoch: int
+    state: dict[str, Tensor]
+    kernel: str | None
+    """the implementation and precision that its steps were made with"""
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where a run is kept, how often, and what tells it from other runs."""
+
+    path: Path
+    every: int
+    identity: dict[str, Any]
+    """plain data: method, seed, graph"""
+
+    def __post_init__(self) -> None:
+        check_whole("checkpoint_every", self.every, at_least=1)
+
+    def reading(self) -> AbstractContextManager[None]:
+        complaint = "is not a checkpoint of graphkin, or is damaged: remove it to start anew"
+        return reading(self.path, complaint, OutputError)
+
+    def write(self, epoch: int, state: dict[str, Tensor], kernel: str | None = None) -> None:
+        tensors = {name: value.detach().cpu().contiguous() for name, value in state.items()}
+        identity = json.dumps(self.identity, sort_keys=True)
+        metadata = {"format": FORMAT, "epoch": str(epoch), "identity": identity, "kernel": kernel or ""}
+        write_tensors(self.path, tensors, metadata)
+
+    def read(self) -> Resumed | None:
+        """None if nothing was written yet. A checkpoint of another run is refused, not replaced."""
+        if not self.path.exists():
+            return None
+        with self.reading():
+            metadata, tensors = read_tensors(self.path)
+            known = metadata["format"] == FORMAT
+            epoch, identity = int(metadata["epoch"]), dict(json.loads(metadata["identity"]))
+            if not all(value.isfinite().all() for value in tensors.values()):
+                raise ValueError("it holds NaN or infinite values")
+        wanted = json.loads(json.dumps(self.identity))
+        if not known or identity != wanted:
+            different = _different(wanted, identity) or ["format"]
+            raise OutputError(
+                f"{self.path} is the checkpoint of another run (another {', '.join(different)}): remove it to start anew."
+            )
+        return Resumed(epoch, tensors, metadata.get("kernel") or None)
+
+
+def _different(one: Any, other: Any, name: str = "") -> list[str]:
+    """The names under which two nested tables differ, such as epochs for method.optimiser.epochs."""
+    if not isinstance(one, dict) or not isinstance(other, dict):
+        return [] if one == other else [name]
+    return [found for key in sorted(one.keys() | other.keys()) for found in _different(one.get(key), other.get(key), key)]

@@ -1,0 +1,158 @@
+"""A trained method: embed, predict, save, load."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch_geometric.data import Data
+
+from graphkin.errors import GraphError, InputError, ModelFileError, check_whole
+from graphkin.graphs.arrays import MOST_CLASSES, MOST_FEATURES, Features, row_scaled, smallest_entry
+from graphkin.graphs.graph import Graph, as_graph
+from graphkin.methods.method import Method, from_json, to_json
+from graphkin.models.encoders import GCNEncoder, Projector, linear
+from graphkin.models.views import whole_graph
+from graphkin.support.files import check_memory, checked_path, read_tensors, reading, write_tensors
+from graphkin.support.randomness import generator
+
+LAYER_AT_ONCE_BYTES = 2**28
+"""Graphs whose widest layer takes more than this are embedded in blocks of nodes."""
+FORMAT = "graphkin-model"
+FORMAT_VERSION = 1
+
+
+@dataclass
+class Fitted:
+    """What :func:`graphkin.fit` returns."""
+
+    method: Method
+    modules: nn.ModuleDict
+    num_features: int
+    num_classes: int
+    seed: int
+    feature_names: tuple[str, ...] = ()
+    losses: tuple[float, ...] = ()
+    interrupted: bool = False
+    seconds: dict[str, float] = field(default_factory=dict)
+    kernel: str | None = None
+    """implementation and precision of the contrast in training (docs/performance.md)"""
+
+    @torch.no_grad()
+    def embed(self, data: Graph | Data) -> Tensor:
+        """Embeddings [num_nodes, d] of this or another graph with the same features."""
+        graph = self._checked(data)
+        x = prepared_features(self.method, graph.x)
+        self.modules.eval()
+        encoder = self.modules["encoder"]
+        embeddings: Tensor
+        if self.method.views is None:
+            embeddings = encoder(x)
+            return embeddings
+        assert isinstance(encoder, GCNEncoder)
+        view = whole_graph(graph)
+        widest = max(graph.num_features, *(weight.size(1) for weight in encoder.weights))
+        if 4 * graph.num_nodes * widest > LAYER_AT_ONCE_BYTES:
+            return encoder.in_blocks(x, view.adjacency, max(LAYER_AT_ONCE_BYTES // (16 * widest), 1))
+        embeddings = encoder(x, view)
+        return embeddings
+
+    @torch.no_grad()
+    def predict(self, data: Graph | Data) -> Tensor:
+        """Classes [num_nodes] from the features alone, for methods trained with labels (Graph-MLP)."""
+        if "classifier" not in self.modules:
+            raise InputError(
+                f"{self.method.name} has no classifier; predict needs graph-mlp or graph-mlp+. Train a classifier on embed()."
+            )
+        classes: Tensor = self.modules["classifier"](self.embed(data)).argmax(dim=1)
+        return classes
+
+    def save(self, path: str | Path) -> None:
+        """Write a safetensors file with the settings in its metadata, whole or not at all."""
+        header = {
+            "method": to_json(self.method),
+            "num_features": self.num_features,
+            "num_classes": self.num_classes,
+            "seed": self.seed,
+            "feature_names": self.feature_names,
+            "losses": self.losses,
+            "interrupted": self.interrupted,
+            "seconds": self.seconds,
+            "kernel": self.kernel,
+        }
+        metadata = {"format": FORMAT, "format_version": str(FORMAT_VERSION), "graphkin": json.dumps(header)}
+        write_tensors(path, self.modules.state_dict(), metadata)
+
+    def _checked(self, data: Graph | Data) -> Graph:
+        graph = as_graph(data)
+        if graph.num_features != self.num_features:
+            raise GraphError(
+                f"the graph must have the model's {self.num_features} features a node, found {graph.num_features}."
+            )
+        if self.feature_names and graph.feature_names and graph.feature_names != self.feature_names:
+            model, found = (", ".join(names[:8]) for names in (self.feature_names, graph.feature_names))
+            raise GraphError(f"the graph must have the model's features in the model's order ({model}), found {found}.")
+        return graph
+
+
+def load(path: str | Path) -> Fitted:
+    """Read a model that :meth:`Fitted.save` wrote. Nothing in the file is executed or unpickled."""
+    path = checked_path(path)
+    if not path.is_file():
+        raise ModelFileError(f"no model file at {path}.")
+    with reading(path, "is not a graphkin model, or is cut off", ModelFileError):
+        metadata, tensors = read_tensors(path)
+    if metadata.get("format") != FORMAT or "graphkin" not in metadata or "format_version" not in metadata:
+        raise ModelFileError(f"{path} was not written by graphkin (a safetensors file without our settings).")
+    version = metadata["format_version"]
+    if version not in [str(known) for known in range(1, FORMAT_VERSION + 1)]:
+        raise ModelFileError(
+            f"{path} has format version {version[:9]}, newer than this graphkin reads (up to {FORMAT_VERSION}): update it."
+        )
+    with reading(path, "is damaged: its settings and its parameters do not fit", ModelFileError):
+        return _restored(json.loads(metadata["graphkin"]), tensors)
+
+
+def _restored(header: dict[str, Any], tensors: dict[str, Tensor]) -> Fitted:
+    for name, value in tensors.items():
+        if not torch.isfinite(value).all():
+            raise ModelFileError(f"the parameter {name} must be finite, found NaN or infinite values.")
+    method = from_json(header.pop("method"))
+    for name, most in (("num_features", MOST_FEATURES), ("num_classes", MOST_CLASSES), ("seed", 2**40)):
+        check_whole(name, header[name], at_least=0, at_most=most)
+    check_memory("its parameters", parameter_bytes(method, header["num_features"]))
+    modules = modules_for(method, header["num_features"], header["num_classes"], header["seed"])
+    modules.load_state_dict(tensors)
+    header |= {name: tuple(header[name]) for name in ("losses", "feature_names")}
+    return Fitted(method=method, modules=modules, **header)
+
+
+def modules_for(method: Method, num_features: int, num_classes: int, seed: int) -> nn.ModuleDict:
+    """Fresh modules, drawn on the CPU so that every device starts from the same parameters."""
+    draw = generator(seed, "parameters")
+    modules = nn.ModuleDict({"encoder": method.encoder.build(num_features, draw)})
+    width = method.encoder.hidden
+    if method.views is not None:
+        modules["projector"] = Projector(width, method.projector or width, draw)
+    if method.supervision is not None:
+        modules["classifier"] = linear(width, num_classes, draw)
+    return modules
+
+
+def parameter_bytes(method: Method, num_features: int) -> int:
+    """At most, of the encoder, which is the largest part of a model."""
+    wide, layers = 2 * method.encoder.hidden, getattr(method.encoder, "layers", 2)
+    return 4 * wide * (num_features + layers * wide)
+
+
+def prepared_features(method: Method, x: Features) -> Features:
+    """Features as the encoder takes them; "auto" leaves features with negative entries alone."""
+    if method.feature_scale == "none" or (method.feature_scale == "auto" and smallest_entry(x) < 0):
+        return x.to(dtype=torch.float32)
+    if smallest_entry(x) < 0:
+        raise GraphError("feature_scale='rows' divides by row sums, which needs features >= 0; use 'none'.")
+    return row_scaled(x).to(dtype=torch.float32)

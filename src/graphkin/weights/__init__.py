@@ -1,0 +1,1 @@
+"""From similarity to weights: whom an anchor attracts and whom it repels."""
