@@ -3,8 +3,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 CHROMEDRIVER := $(shell command -v chromedriver)
+JOBS ?= 2
+PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal
 
-.PHONY: demo test test-gpu check format setup clean
+.PHONY: demo test test-fast test-gpu check format setup clean
 
 demo: setup        ## train GRACE and GRACE+ on the bundled Cora and compare them
 	$(BIN)/python examples/cora.py
@@ -12,15 +14,20 @@ demo: setup        ## train GRACE and GRACE+ on the bundled Cora and compare the
 test: setup        ## all tests; those on the paper's graphs where GRAPHKIN_DATA names their folder, those in a browser where there is one
 	@if [ -z "$$GRAPHKIN_DATA" ]; then echo "GRAPHKIN_DATA is not set: tests marked 'data' (the paper's graphs) are deselected."; fi
 	@if [ -z "$(CHROMEDRIVER)" ]; then echo "There is no chromedriver: tests marked 'browser' (the report in Chromium) are deselected."; fi
-	$(BIN)/python -m pytest -m "not gpu $(if $(GRAPHKIN_DATA),,and not data) $(if $(CHROMEDRIVER),,and not browser)"
+	$(PYTEST) -m "not gpu $(if $(GRAPHKIN_DATA),,and not data) $(if $(CHROMEDRIVER),,and not browser)"
+
+test-fast: setup   ## the tests that take a minute in all
+	@echo "Tests marked 'slow', 'data' and 'browser' are deselected; make test runs them."
+	$(PYTEST) -m "not slow and not data and not browser and not gpu"
 
 test-gpu:          ## the tests that need an NVIDIA GPU, with the Python that is active
 	PYTHONPATH=src $(PYTHON) -m pytest -m gpu
 
-check: setup       ## lint, format and types
+check: setup       ## lint, format, types, and imports that only go down
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 format: setup
 	$(BIN)/ruff check --fix .

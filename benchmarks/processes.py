@@ -26,22 +26,21 @@ def one(nodes: int, memory: str, steps: int) -> dict[str, Any] | None:
     """As seen by the first process."""
     from graphkin.graphs.synthetic import community_graph
     from graphkin.support.parallel import joined
-    from graphkin.training.fit import prepare
     from graphkin.training.loop import train
-    from graphkin.training.tasks import task_for
+    from graphkin.training.plan import plan
 
     with joined() as among:
         graph = community_graph(nodes)
-        prepare(community_graph(500), "grace+", device="cpu", top_k=32, steps=None)  # compiles
+        plan(community_graph(500), "grace+", device="cpu", top_k=32, steps=None).prepare()  # compiles
         start = time.perf_counter()
-        prepared = prepare(graph, "grace+", device="cpu", memory=memory, epochs=steps)
+        prepared = plan(graph, "grace+", device="cpu", memory=memory, epochs=steps).prepare()
         prepare_seconds = time.perf_counter() - start
-        task = task_for(prepared.graph, prepared.method, prepared.weights, 0, prepared.device)
-        (curve,) = train([task], prepared.method, prepared.device, "none", "")
+        method = prepared.plan.method
+        (curve,) = train([method.objective.task(prepared.setup(seed=0))], method, prepared.plan.device, "none", "")
         if not among.first:
             return None
     seconds = {"prepare": prepare_seconds, "step": curve.seconds / steps}
-    sampled = {name: prepared.method.settings()[name] for name in ("anchors", "candidates", "neighbours", "top_k")}
+    sampled = {name: method.settings()[name] for name in ("anchors", "candidates", "neighbours", "top_k")}
     return {"nodes": nodes, "processes": among.size, "seconds": seconds, "loss": curve.losses[-1], **sampled}
 
 

@@ -25,10 +25,11 @@ RESULTS = Path(__file__).parent / "results" / "scale.json"
 
 def one(nodes: int, memory: str, method: str, epochs: int, device: str) -> dict[str, Any]:
     from graphkin.bench.measure import peak_memory
-    from graphkin.evaluation.evaluate import evaluate, propagated_features, raw_features
+    from graphkin.evaluation.baselines import propagated_features, raw_features
+    from graphkin.evaluation.evaluate import evaluate
     from graphkin.graphs.synthetic import community_graph
-    from graphkin.training.fit import device_named, prepare, resolve
-    from graphkin.training.plans import parse_memory, plan_for
+    from graphkin.training.device import device_named
+    from graphkin.training.plan import plan
 
     where = device_named(device)
     seconds: dict[str, float] = {}
@@ -43,10 +44,9 @@ def one(nodes: int, memory: str, method: str, epochs: int, device: str) -> dict[
 
     with stage("generate"):
         graph = community_graph(nodes)
-    chosen = resolve(method, graph).configure(epochs=epochs)
-    plan = plan_for(graph, chosen, where, parse_memory(memory))
+    planned = plan(graph, method, device=device, memory=memory, epochs=epochs)
     with stage("prepare"):
-        prepared = prepare(graph, chosen, device=device, memory=plan)
+        prepared = planned.prepare()
     with stage("train"):
         (fitted,) = prepared.train([0]).fitted
     del prepared
@@ -62,7 +62,8 @@ def one(nodes: int, memory: str, method: str, epochs: int, device: str) -> dict[
     }
     return {
         "nodes": nodes, "edges": graph.num_edges, "method": method, "epochs": epochs, "device": device, "memory": memory,
-        "plan": plan.words, "estimate_bytes": plan.estimate, "seconds": seconds, "peak_bytes": peaks, "accuracy": accuracy,
+        "plan": planned.execution.words, "estimate_bytes": planned.execution.estimate,
+        "seconds": seconds, "peak_bytes": peaks, "accuracy": accuracy,
         "without_training": free,
     }  # fmt: skip
 

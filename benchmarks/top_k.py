@@ -17,11 +17,11 @@ import torch
 
 from graphkin.graphs.graph import Graph
 from graphkin.graphs.readers import open_graph
-from graphkin.methods.presets import method_named, presets
+from graphkin.methods import method_named, presets
 from graphkin.similarity import Similarity
 from graphkin.support.environment import commit, environment
 from graphkin.support.files import write_json
-from graphkin.weights.node import Attraction, Candidates, Effective, NodeWeights, Repulsion
+from graphkin.weights import Attraction, Candidates, Effective, NodeWeights, Repulsion
 
 RESULTS = Path(__file__).parent / "results" / "top_k.json"
 

@@ -1,4 +1,4 @@
-"""Time the fused kernels over tile shapes on this GPU: how the numbers in ``kernels/fused.py`` were chosen.
+"""Time the fused kernels over tile shapes on this GPU: how the numbers in ``kernels/fused/tiles.py`` were chosen.
 
 Run it as ``python -m benchmarks.tune_fused [--nodes 19717] [--width 256] [--precision bf16]``.
 """
@@ -11,9 +11,12 @@ from multiprocessing import get_context
 
 import torch
 
-from graphkin.objectives.kernels import fused
+from graphkin.objectives.kernels.fused import tiles as cut
+from graphkin.objectives.kernels.fused.loss import operands
+from graphkin.objectives.kernels.fused.pairs import Pairs, Side, numbers_of
+from graphkin.objectives.kernels.fused.tiles import Tiles
 from graphkin.similarity import Stored
-from graphkin.weights.node import Attraction, NodeWeights, Repulsion
+from graphkin.weights import Attraction, NodeWeights, Repulsion
 
 SUMS = [(128, 64, 8, 2), (256, 32, 8, 2), (128, 32, 8, 3), (128, 32, 4, 2), (128, 128, 8, 2), (256, 64, 8, 2), (128, 64, 8, 3)]
 GRADIENTS = [(128, 32, 8, 2), (128, 32, 8, 3), (64, 32, 4, 2), (128, 64, 8, 2), (64, 64, 4, 2), (128, 64, 8, 3)]
@@ -21,7 +24,7 @@ GRADIENTS = [(128, 32, 8, 2), (128, 32, 8, 3), (64, 32, 4, 2), (128, 64, 8, 2), 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def problem(nodes: int, width: int, precision: str, dtype: torch.dtype, per_anchor: bool) -> tuple[fused.Pairs, fused.Side]:
+def problem(nodes: int, width: int, precision: str, dtype: torch.dtype, per_anchor: bool) -> tuple[Pairs, Side]:
     draw = torch.Generator(device=DEVICE).manual_seed(0)
     views = torch.nn.functional.normalize(torch.randn(2, nodes, width, device=DEVICE, generator=draw), dim=2)
     similarity = torch.rand(nodes, nodes, device=DEVICE, generator=draw).square_().to(dtype)
@@ -29,17 +32,17 @@ def problem(nodes: int, width: int, precision: str, dtype: torch.dtype, per_anch
     tau = torch.full((nodes,), 0.3, device=DEVICE) if per_anchor else 0.3
     weights = NodeWeights(Attraction(stored, tau), Repulsion(stored, tau), nodes, DEVICE).functions
     assert weights is not None
-    side = fused.Side(
-        fused._operands(views[0], views[1], precision),
+    side = Side(
+        operands(views[0], views[1], precision),
         torch.arange(nodes, dtype=torch.int32, device=DEVICE),
-        weights.numbers,
+        numbers_of(weights).functions,
         inverses=torch.rand(2, 2, nodes, device=DEVICE) / nodes,
     )
-    return fused.Pairs(weights, 0.4, precision), side
+    return Pairs(weights, True, 0.4, precision), side
 
 
-def milliseconds(pairs: fused.Pairs, side: fused.Side, kernel: str, tiles: fused.Tiles, repeats: int = 5) -> float:
-    setattr(fused, f"{kernel}_tiles", lambda width, precision: tiles)
+def milliseconds(pairs: Pairs, side: Side, kernel: str, tiles: Tiles, repeats: int = 5) -> float:
+    setattr(cut, f"{kernel}_tiles", lambda width, precision: tiles)
 
     def call() -> torch.Tensor:
         return pairs.sums(side, side) if kernel == "sums" else pairs.gradients(side, side, 1.0)
@@ -58,7 +61,7 @@ def milliseconds(pairs: fused.Pairs, side: fused.Side, kernel: str, tiles: fused
 def compiled(job: tuple[str, tuple[int, int, int, int], int, str, torch.dtype, bool]) -> None:
     kernel, tiles, width, precision, dtype, per_anchor = job
     try:
-        milliseconds(*problem(1027, width, precision, dtype, per_anchor), kernel, fused.Tiles(*tiles), repeats=1)
+        milliseconds(*problem(1027, width, precision, dtype, per_anchor), kernel, Tiles(*tiles), repeats=1)
     except Exception:  # out of shared memory or registers: reported when it is timed
         return
 
@@ -84,7 +87,7 @@ def main() -> None:
         found = []
         for kernel, tiles in shapes:
             try:
-                found.append((kernel, milliseconds(pairs, side, kernel, fused.Tiles(*tiles)), tiles))
+                found.append((kernel, milliseconds(pairs, side, kernel, Tiles(*tiles)), tiles))
             except Exception as error:
                 print(f"{precision} {width} {kernel} {tiles}: {type(error).__name__}")
                 torch.cuda.synchronize()

@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "performance.md"
 START, END = "<!-- measured -->\n", "<!-- end -->"
 BF16, TF32, FP32, CPU = 774e12, 404e12, 51e12, 190e9
-"""operations a second that an H200 and two CPU cores are taken to reach on large products"""
+"""operations per second that an H200 and two CPU cores are assumed to reach on large products"""
 
 
 class Line(NamedTuple):
@@ -36,7 +36,7 @@ def encoder(nodes: int, features: int, hidden: int, rate: float = FP32) -> float
 
 
 def cora_on_a_cpu() -> float:
-    """Half of the scores by symmetry, kept for the gradient: 4 + 8 N²d; the first layer skips all but 18 features of a node."""
+    """Half of the scores by symmetry, stored for the gradient: 4 + 8 N²d; the first layer reads 18 features of a node."""
     return (12 * 2708**2 * 128 + encoder(2708, 18, 128, rate=1)) / CPU
 
 
@@ -150,7 +150,7 @@ LINES = [
 
 
 def table() -> str:
-    """The last measurement of every line, against what was measured beside it in the same run."""
+    """The last measurement of every line, compared with another of the same run."""
     heads = ("", "target", "time", "memory", "floor", "× floor", "against", "commit")
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for line in LINES:
@@ -200,7 +200,7 @@ def _memory(row: dict[str, Any]) -> str:
 
 
 def page(text: str) -> str:
-    """The page with the table of now."""
+    """The page with the current table."""
     before, rest = text.split(START)
     return before + START + table() + rest[rest.index(END) :]
 

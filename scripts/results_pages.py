@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
-from graphkin.experiments import NAMES, SEARCHES, Row, experiment_named
+from graphkin.experiments import NAMES, SEARCHES, ExperimentRow, experiment_named
 from graphkin.experiments.store import Store
-from graphkin.experiments.tables import Summary, summarise
+from graphkin.experiments.summary import Summary, summarise
 from graphkin.graphs.datasets import bundled_cora
-from graphkin.methods.presets import method_named
+from graphkin.methods import method_named
 from graphkin.report.markdown import tables_as_markdown
 from graphkin.report.reading import against_published, mark, signed, spread
 from graphkin.report.weights import diagnose
@@ -53,8 +54,17 @@ bold; where the authors' own won, they stayed.
 
 
 def summaries(names: tuple[str, ...]) -> list[Summary]:
-    store = Store(RUNS, read_only=True)
-    return [summarise(experiment_named(name), store) for name in names]
+    return [_summary(name) for name in names]
+
+
+@functools.cache
+def _summary(name: str) -> Summary:
+    return summarise(experiment_named(name), _runs())
+
+
+@functools.cache
+def _runs() -> Store:
+    return Store(RUNS, read_only=True)
 
 
 def introduction() -> str:
@@ -83,11 +93,11 @@ def page() -> str:
 
 
 def chosen(summary: Summary) -> dict[str, str]:
-    """The row with the best validation accuracy on every graph that was searched; the first, should there be two."""
+    """The row with the best validation accuracy on every graph that was searched; the first of equals."""
     experiment = summary.experiment
     (measure,) = experiment.measures
 
-    def quality(row: Row, dataset: str) -> float:
+    def quality(row: ExperimentRow, dataset: str) -> float:
         return round(summary.cell(row.name, dataset, measure).val_mean, 9)
 
     return {name: max(experiment.rows, key=lambda row: quality(row, name)).name for name in summary.datasets}
@@ -106,7 +116,7 @@ def _search(summary: Summary) -> str:
 
 
 def short_table() -> str:
-    """Base and "+" on every graph, beside the published numbers and features that are only propagated."""
+    """Base and "+" on every graph, with the published numbers and propagated features."""
     lines = ["| | base | published | + | published | gain | propagated features |", "|---|---|---|---|---|---|---|"]
     for summary in summaries(tuple(SHORT)):
         experiment = summary.experiment

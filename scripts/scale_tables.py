@@ -8,7 +8,7 @@ from typing import Any
 
 from graphkin.experiments import experiment_named
 from graphkin.experiments.store import Store
-from graphkin.experiments.tables import summarise
+from graphkin.experiments.summary import summarise
 from graphkin.report.reading import mark, signed, spread
 
 ROOT = Path(__file__).parent.parent
@@ -61,7 +61,7 @@ def scale_table() -> str:
 
 
 def paper_table() -> str:
-    """From 100 thousand nodes what is expected of a million, beside what was measured; from a million what of 100 million.
+    """What 100,000 nodes predict for a million, what was measured there, and what a million predict for 100 million.
 
     The memory that is expected is the plan's estimate; on paper it grows as it did between the two.
     """

@@ -9,6 +9,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from graphkin import Graph
+from graphkin.execution import Stored
+from graphkin.methods import Method
+from graphkin.similarity import NodeSimilarity
+from graphkin.weights import NodeWeights
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,15 @@ def make_case(seed: int, n: int | None = None, *, negative: bool = False, width:
     x = x.float().double()  # a graph keeps features in float32
     u, v = (unit(torch.randn(n, width, generator=draw, dtype=torch.float64)) for _ in range(2))
     return Case(n, edges, x, u, v, seed)
+
+
+def weights_for(
+    graph: Graph, method: Method, similarity: NodeSimilarity | None = None, stored: Stored = "weights"
+) -> NodeWeights:
+    """The weights that a method prepares for a graph where so much is stored."""
+    ways = method.objective.ways(graph, method, graph.edge_index.device, adapt=False)
+    weights: NodeWeights = method.objective.prepare(graph, next(way for way in ways if way.stored == stored), similarity)
+    return weights
 
 
 def unit(rows: Tensor) -> Tensor:

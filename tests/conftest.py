@@ -3,6 +3,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+# Before torch and numba are imported: tests run in two processes, and threads that wait for a busy core spin. Numba sets the
+# number of torch's threads to its own.
+os.environ["OMP_NUM_THREADS"] = os.environ["NUMBA_NUM_THREADS"] = "1"
+
 import pytest
 import torch
 

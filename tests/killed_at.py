@@ -1,4 +1,7 @@
-"""A command that dies at a known point, in a process of its own, for tests of what the same command makes of it afterwards."""
+"""Commands in processes of their own that get a signal at a known point, for tests of what comes of it.
+
+The processes are forked from one that has imported everything.
+"""
 
 from __future__ import annotations
 
@@ -6,26 +9,33 @@ import functools
 import importlib
 import multiprocessing
 import os
+import pkgutil
 import resource
 import signal
+import socket
 import sqlite3
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any, Protocol
 
+import graphkin
+
 CONTEXT = multiprocessing.get_context("forkserver")
-CONTEXT.set_forkserver_preload(["graphkin.commands.cli", "graphkin.commands.graphs", "graphkin.commands.experiments"])
+MODULES = [module.name for module in pkgutil.walk_packages(graphkin.__path__, "graphkin.")]
+CONTEXT.set_forkserver_preload([name for name in MODULES if not name.endswith(("__main__", "fused"))])
 FIRST_BYTES = 4096
 PATIENCE = 120
 """seconds that a command may take"""
+STEP = "torch.optim.adam:Adam.step"
+"""what every epoch calls once, near its end"""
 
 
 class Point(Protocol):
     def set_up(self) -> None:
-        """See to it that this process dies there."""
+        """See to it that this process gets its signal there."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +44,7 @@ class AtCall:
 
     place: str
     number: int = 1
+    by: signal.Signals = signal.SIGKILL
 
     def set_up(self) -> None:
         calls = 0
@@ -42,7 +53,7 @@ class AtCall:
             nonlocal calls
             calls += 1
             if calls == self.number:
-                die()
+                os.kill(os.getpid(), self.by)
             return original(*given, **named)
 
         replace_everywhere(self.place, counted)
@@ -134,12 +145,34 @@ def replace_everywhere(place: str, wrapper: Callable[..., Any]) -> None:
             setattr(module, known, replaced)
 
 
-def start(arguments: list[str], folder: Path, point: Point | None = None, **environment: object) -> ForkServerProcess:
+def start(arguments: Sequence[object], folder: Path, point: Point | None = None, **environment: object) -> ForkServerProcess:
     """The command in a process of its own, in ``folder``; what it says goes to :func:`words`."""
+    return started(_run_command, [str(argument) for argument in arguments], folder, point, **environment)
+
+
+def together(arguments: Sequence[object], folder: Path, *points: Point | None) -> list[int | None]:
+    """The command in as many processes as there are points, started as torchrun starts them, but with nobody to end the others
+    when one dies: their exit statuses, by rank."""
+    meeting = meetings(len(points))
+    processes = [start(arguments, folder, point, **place) for place, point in zip(meeting, points, strict=True)]
+    return [ended(process) for process in processes]
+
+
+def started(function: Callable[..., Any], *given: Any, **environment: object) -> ForkServerProcess:
+    """Any function of a module in a process of its own."""
     variables = {name: str(value) for name, value in environment.items()}
-    process = CONTEXT.Process(target=_run, args=(arguments, folder, point, variables))
+    process = CONTEXT.Process(target=_call, args=(function, given, variables))
     process.start()
     return process
+
+
+def meetings(processes: int) -> list[dict[str, object]]:
+    """The environment variables by which processes find each other, by rank."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    shared = {"WORLD_SIZE": processes, "LOCAL_WORLD_SIZE": processes, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    return [{**shared, "RANK": rank, "LOCAL_RANK": rank} for rank in range(processes)]
 
 
 def ended(process: ForkServerProcess) -> int | None:
@@ -160,17 +193,22 @@ def _said(folder: Path, rank: object) -> Path:
     return folder.with_name(f"{folder.name}.said-{rank}")
 
 
-def _run(arguments: list[str], folder: Path, point: Point | None, variables: dict[str, str]) -> None:
+def _call(function: Callable[..., Any], given: tuple[Any, ...], variables: dict[str, str]) -> None:
     import torch
 
+    os.environ.update(variables)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored where tests run in the background
+    torch.set_num_threads(1)
+    function(*given)
+
+
+def _run_command(arguments: list[str], folder: Path, point: Point | None) -> None:
     from graphkin.commands.cli import run
 
-    said = os.open(_said(folder, variables.get("RANK", 0)), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    said = os.open(_said(folder, os.environ.get("RANK", 0)), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     for stream in (1, 2):
         os.dup2(said, stream)
     os.chdir(folder)
-    os.environ.update(variables)
-    torch.set_num_threads(1)
     if point is not None:
         point.set_up()
     sys.exit(run(arguments))

@@ -138,3 +138,9 @@ def asymptotic(v: Vector, own: Vector, nodes: Matrix, p_pos: Vector, p_neg: Vect
     numerator = ell * sum(p * exp(dot(v, node) / tau) for p, node in zip(p_pos, nodes, strict=True))
     repelled = sum(p * exp(dot(v, node) / tau) for p, node in zip(p_neg, nodes, strict=True))
     return -log(numerator / (exp(dot(v, own) / tau) + q * repelled))
+
+
+def bootstrap(q1: Matrix, q2: Matrix, h1: Matrix, h2: Matrix) -> float:
+    """BGRL: each view's prediction against what the target sees in the other, 2 − mean cos(q¹, h²) − mean cos(q², h¹)"""
+    n = len(q1)
+    return 2 - sum(cosine(q1[i], h2[i]) for i in range(n)) / n - sum(cosine(q2[i], h1[i]) for i in range(n)) / n

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 
 from graphkin.errors import SettingError
-from graphkin.support.parallel import ToldElsewhereError, joined
+from graphkin.support.launch import ToldElsewhereError
+from graphkin.support.parallel import joined
 
 
-def main(folder: Path) -> None:
+def agree(folder: Path) -> None:
     with joined() as among:
         said = [f"from the first: {among.from_first(lambda: among.rank)}"]
 
         def note() -> None:
-            time.sleep(0.3 if among.first else 0)
+            time.sleep(0.3 if among.first else 0)  # others that did not wait for it would be sooner
             with (folder / "order").open("a", encoding="utf-8") as file:
                 file.write(str(among.rank))
 
@@ -41,7 +41,3 @@ def main(folder: Path) -> None:
         except SettingError:
             said.append("joined once")
         (folder / f"{among.rank}").write_text("\n".join(said), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]))

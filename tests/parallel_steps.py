@@ -16,8 +16,7 @@ from torch import Tensor
 
 from graphkin.graphs.synthetic import community_graph
 from graphkin.support.parallel import joined, peers
-from graphkin.training.fit import prepare
-from graphkin.training.tasks import task_for
+from graphkin.training.plan import plan
 
 TOP: dict[str, Any] = {"top_k": 6, "steps": None}
 SAMPLED: dict[str, Any] = {**TOP, "anchors": 41, "candidates": 50}
@@ -40,8 +39,8 @@ def steps(device: str = "cpu") -> dict[str, Tensor]:
     graph = community_graph(151, seed=0)
     found: dict[str, Tensor] = {}
     for name, (method, settings) in STEPS.items():
-        prepared = prepare(graph, method, device=device, planned=False, hidden=8, **settings)
-        task = task_for(prepared.graph, prepared.method, prepared.weights, 0, prepared.device)
+        planned = plan(graph, method, device=device, adapt=False, hidden=8, **settings)
+        task = planned.method.objective.task(planned.prepare().setup(seed=0))
         task.modules.train()
         with torch.no_grad():  # as drawn, all nodes are embedded nearly alike, and the gradient is what rounding leaves of it
             for parameter in task.modules.parameters():
@@ -55,12 +54,16 @@ def steps(device: str = "cpu") -> dict[str, Tensor]:
     return found
 
 
+def write_steps(path: Path, *devices: str) -> None:
+    with joined("gloo") as among:
+        found = steps(*devices)
+        if among.first:
+            save_file({name: value.cpu() for name, value in found.items()}, path)
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
     path, *devices = sys.argv[1:]
     if devices:
         os.environ |= {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
-    with joined("gloo") as among:
-        found = steps(*devices)
-        if among.first:
-            save_file({name: value.cpu() for name, value in found.items()}, Path(path))
+    write_steps(Path(path), *devices)

@@ -13,7 +13,7 @@ from graphkin import Graph
 from graphkin.bench import Results, Row, epoch, objective, read
 from graphkin.commands.cli import run
 from graphkin.errors import OutputError
-from graphkin.methods.method import GRACE, plus
+from graphkin.methods import GRACE, plus
 
 CPU = torch.device("cpu")
 
@@ -36,7 +36,7 @@ def test_no_speed_while_the_values_disagree(monkeypatch: pytest.MonkeyPatch) -> 
     _, *others = objective.compare(50, 8, "infonce", 20, CPU, repeats=1)
     assert others
     for row in others:
-        assert row.seconds is None and row.failure is not None and "disagrees with the definition" in row.failure
+        assert row.seconds is None and row.failure is not None and "disagrees" in row.failure
 
 
 def test_where_the_dense_way_cannot_fit_some_anchors_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,6 +51,7 @@ def test_epochs(small: Graph) -> None:
     assert all(row.seconds is not None for row in rows)
 
 
+@pytest.mark.slow
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sizes = ["--nodes", "40", "--nodes", "80", "--width", "8", "--weights", "stored", "--weights", "infonce", "--repeats", "1"]
     arguments = ["bench", "objective", *sizes, "--device", "cpu", "--out", str(tmp_path)]
@@ -66,20 +67,21 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "facts"),
     [
-        (["bench", "speed"], "unknown benchmark 'speed'. Allowed: objective, epoch."),
-        (["bench", "objective", "--weights", "dense"], "unknown weights 'dense'. Allowed: infonce, stored"),
-        (["bench", "objective", "--nodes", "1"], "nodes must be a whole number >= 2, found 1"),
-        (["bench", "epoch", "--method", "graph-mlp"], "grace or grace+, found graph-mlp"),
-        (["bench", "epoch", "--method", "gca+"], "grace or grace+, found gca+"),
-        (["bench", "objective", "--plot", "p.xyz"], "a plot must be a .png, .svg, .pdf file, found p.xyz"),
-        (["bench", "epoch", "--plot", "p.png"], "bench objective too"),
+        (["bench", "speed"], ["'speed'", "objective, epoch"]),
+        (["bench", "objective", "--weights", "dense"], ["weights", "'dense'", "infonce, stored"]),
+        (["bench", "objective", "--nodes", "1"], ["nodes", ">= 2", "found 1"]),
+        (["bench", "epoch", "--method", "graph-mlp"], ["grace or grace+", "found graph-mlp"]),
+        (["bench", "epoch", "--method", "gca+"], ["grace or grace+", "found gca+"]),
+        (["bench", "objective", "--plot", "p.xyz"], [".png, .svg, .pdf", "found p.xyz"]),
+        (["bench", "epoch", "--plot", "p.png"], ["--plot", "bench objective"]),
     ],
 )
-def test_mistakes(arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_mistakes(arguments: list[str], facts: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([*arguments, "--device", "cpu", "--out", str(tmp_path)]) == 2
-    assert message in capsys.readouterr().err
+    line = capsys.readouterr().err
+    assert all(fact in line for fact in facts), line
 
 
 def test_what_was_measured_before_a_failure_is_kept(tmp_path: Path) -> None:
@@ -105,6 +107,6 @@ def test_a_file_that_is_not_ours_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "objective.json"
     for content in ("not json", '{"a": 1}', "[1]", '[{"rows": [{"seconds": 1}]}]'):
         path.write_text(content)
-        with pytest.raises(OutputError, match="no file of benchmark runs"):
+        with pytest.raises(OutputError, match=r"objective\.json"):
             Results(path)
         assert path.read_text() == content

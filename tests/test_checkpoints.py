@@ -13,6 +13,7 @@ from graphkin import Graph, fit
 from graphkin.commands.cli import run
 from graphkin.errors import OutputError, SettingError
 from graphkin.training.checkpoints import Checkpoint
+from tests.wording import refused
 
 METHODS: list[tuple[str, dict[str, Any]]] = [
     ("grace", {}),
@@ -57,12 +58,12 @@ def test_a_checkpoint_of_another_run_is_refused_and_kept(small: Graph, tmp_path:
     keep: dict[str, Any] = {"checkpoint": path, "checkpoint_every": 1, "epochs": 2, "hidden": 8}
     graphkin.fit(small, "grace", seed=0, **keep)
     before = path.read_bytes()
-    with pytest.raises(OutputError, match=r"checkpoint of another run \(another seed\): remove it"):
+    with refused(OutputError, path, "another", "seed", "remove"):
         graphkin.fit(small, "grace", seed=1, **keep)
-    with pytest.raises(OutputError, match=r"\(another epochs, tau\)"):
+    with refused(OutputError, path, "another", "epochs", "tau"):
         graphkin.fit(small, "grace", seed=0, **{**keep, "epochs": 3, "tau": 0.9})
     other = Graph.from_arrays(small.x, small.edge_index[:, :40])
-    with pytest.raises(OutputError, match=r"\(another graph\)"):
+    with refused(OutputError, path, "another", "graph"):
         graphkin.fit(other, "grace", seed=0, **keep)
     assert path.read_bytes() == before
 
@@ -73,7 +74,7 @@ def test_a_damaged_checkpoint_is_named(small: Graph, damage: bytes | None, tmp_p
     keep: dict[str, Any] = {"checkpoint": path, "checkpoint_every": 1, "epochs": 2, "hidden": 8}
     graphkin.fit(small, "grace", **keep)
     path.write_bytes(path.read_bytes()[:-50] if damage is None else damage)
-    with pytest.raises(OutputError, match="is not a checkpoint of graphkin, or is damaged: remove it"):
+    with refused(OutputError, path, "damaged", "remove"):
         graphkin.fit(small, "grace", **keep)
 
 
@@ -89,12 +90,12 @@ def test_a_checkpoint_with_other_tensors_is_named(small: Graph, part: str | None
     else:
         tensors[part] = torch.zeros(1, 7, 3)
     save_file(tensors, path, metadata)
-    with pytest.raises(OutputError, match="is not a checkpoint of graphkin, or is damaged: remove it"):
+    with refused(OutputError, path, "damaged", "remove"):
         graphkin.fit(small, "grace", **keep)
 
 
 def test_how_often_is_a_whole_number() -> None:
-    with pytest.raises(SettingError, match="checkpoint_every must be a whole number >= 1, found 0"):
+    with refused(SettingError, "checkpoint_every", 1, 0):
         Checkpoint(Path("x"), 0, {})
 
 
@@ -103,16 +104,16 @@ def test_pageranks_are_kept_beside_the_checkpoint(small: Graph, tmp_path: Path, 
     settings: dict[str, Any] = {"epochs": 3, "hidden": 8, "top_k": 5, "steps": None, "device": "cpu"}
     wanted = fit(small, "grace+", **settings).embed(small)
     with monkeypatch.context() as patched:
-        patched.setattr("graphkin.training.fit.train", _killed)
+        patched.setattr("graphkin.training.plan.train", _killed)
         with pytest.raises(SystemExit):
             fit(small, "grace+", checkpoint=tmp_path / "run.checkpoint", **settings)
     assert [path.name for path in tmp_path.iterdir()] == ["run.checkpoint.pagerank"]
-    monkeypatch.setattr("graphkin.similarity.pagerank._push", None)
+    monkeypatch.setattr("graphkin.similarity.pagerank.push", None)
     resumed = fit(small, "grace+", checkpoint=tmp_path / "run.checkpoint", **settings)
     assert torch.equal(resumed.embed(small), wanted)
     forth = small.edge_index[:, small.edge_index[0] < small.edge_index[1]]
     fewer = Graph.from_arrays(small.x, forth[:, :-1])
-    with pytest.raises(OutputError, match="of another graph or of other settings"):
+    with refused(OutputError, "pagerank-0.npz", "another", "remove"):
         fit(fewer, "grace+", checkpoint=tmp_path / "run.checkpoint", **settings)
 
 
@@ -124,12 +125,12 @@ def test_the_same_command_goes_on_from_kept_pageranks(tmp_path: Path, monkeypatc
     monkeypatch.chdir(tmp_path)
     command = ["fit", "synthetic-200", "--set", "top_k=4", "--set", "steps=none", "--epochs", "2", "--checkpoint-every", "1"]
     with monkeypatch.context() as patched:
-        patched.setattr("graphkin.training.fit.train", _killed)
+        patched.setattr("graphkin.training.plan.train", _killed)
         with pytest.raises(SystemExit):
             run(command)
     (folder,) = (tmp_path / "runs").iterdir()
     assert run([*command[:-2], "--no-baselines"]) == 0, "without --checkpoint-every in a folder of its own"
     with monkeypatch.context() as patched:
-        patched.setattr("graphkin.similarity.pagerank._push", None)
+        patched.setattr("graphkin.similarity.pagerank.push", None)
         assert run([*command, "--no-baselines"]) == 0
     assert sorted(path.name for path in folder.iterdir()) == ["embeddings.npy", "model.graphkin", "run.json"]

@@ -6,8 +6,9 @@ from torch_geometric.nn import GCNConv
 
 from graphkin import Graph
 from graphkin.errors import SettingError
-from graphkin.models.encoders import GCN, MLP, Projector, RReLU
-from graphkin.models.views import View, whole_graph
+from graphkin.models.encoders import GCN, MLP
+from graphkin.models.layers import Projector, RReLU
+from graphkin.models.views import View, isolated, whole_graph
 from graphkin.support.sparse import SparseMatrix
 
 
@@ -64,9 +65,9 @@ def test_rrelu_draws_slopes_in_training_only() -> None:
 def test_mlp_drops_out_in_training_only() -> None:
     mlp = MLP(hidden=8, dropout=0.5).build(4, draw())
     x = torch.ones(3, 4)
-    assert not torch.equal(mlp(x, draw(1)), mlp(x, draw(2)))
+    assert not torch.equal(mlp(x, isolated(3), draw(1)), mlp(x, isolated(3), draw(2)))
     mlp.eval()
-    assert torch.equal(mlp(x), mlp(x))
+    assert torch.equal(mlp(x, isolated(3)), mlp(x, isolated(3)))
 
 
 def test_building_leaves_the_global_random_state_alone() -> None:

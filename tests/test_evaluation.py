@@ -9,17 +9,12 @@ import torch
 
 from graphkin import Graph, evaluate, fit, method_named
 from graphkin.errors import GraphError, SettingError, SplitError
-from graphkin.evaluation.evaluate import (
-    baselines,
-    collapse,
-    mean_cosine,
-    own_accuracy,
-    propagated_features,
-    raw_features,
-    untrained,
-)
+from graphkin.evaluation.baselines import baselines, propagated_features, raw_features, untrained
+from graphkin.evaluation.collapse import collapse, mean_cosine
+from graphkin.evaluation.own_classifier import own_accuracy
 from graphkin.graphs.splits import Split, few_labels, random_split
 from graphkin.models.views import whole_graph
+from tests.wording import refused
 
 
 def test_splits_are_disjoint_and_of_the_stated_size() -> None:
@@ -32,15 +27,15 @@ def test_splits_are_disjoint_and_of_the_stated_size() -> None:
 
 
 def test_refused_splits() -> None:
-    with pytest.raises(SplitError, match=r"add up to 1, found train 0\.5, val 0\.6, test -0\.1"):
+    with refused(SplitError, "train 0.5", "val 0.6", "test -0.1"):
         random_split(100, train=0.5, val=0.6)
-    with pytest.raises(SplitError, match=r"add up to 1, found train 0\.1, val 0\.1, test 0\.5"):
+    with refused(SplitError, "train 0.1", "val 0.1", "test 0.5"):
         random_split(100, train=0.1, val=0.1, test=0.5)
-    with pytest.raises(SplitError, match="4 nodes are too few"):
+    with refused(SplitError, "4 nodes", "0.1/0.1/0.8"):
         random_split(4, train=0.1, val=0.1)
-    with pytest.raises(SplitError, match="must be disjoint, found 1 nodes more than once"):
+    with refused(SplitError, "disjoint", "1 node"):
         Split(torch.tensor([0, 1]), torch.tensor([1]), torch.tensor([2]))
-    with pytest.raises(SplitError, match="the val set of a split must not be empty"):
+    with refused(SplitError, "val", "empty"):
         Split(torch.tensor([0]), torch.tensor([], dtype=torch.long), torch.tensor([2]))
 
 
@@ -50,7 +45,7 @@ def test_ratios_share_validation_and_test() -> None:
     assert set(part.train.tolist()) < set(whole.train.tolist())
     assert torch.equal(part.test, whole.test)
     assert torch.equal(part.val, whole.val)
-    with pytest.raises(SplitError, match=r"at most the training share 0\.1, found 0\.2"):
+    with refused(SplitError, "ratio", "0.1", "0.2"):
         random_split(1000, ratio=0.2)
 
 
@@ -62,7 +57,7 @@ def test_few_labels(cora: Graph) -> None:
         assert torch.bincount(cora.y[split.train]).tolist() == [per_class] * 7
         assert torch.equal(split.test, public.test)
     assert not torch.equal(few_labels(public, cora.y, 5, 0).train, few_labels(public, cora.y, 5, 1).train)
-    with pytest.raises(SplitError, match="found 21 for class 0 with 20"):
+    with refused(SplitError, "21", "class 0", "20"):
         few_labels(public, cora.y, 21)
 
 
@@ -72,20 +67,22 @@ def test_splits_know_what_they_are_and_round_trip() -> None:
     again = Split.from_json(split.to_json())
     assert (again.name, again.seed) == (split.name, split.seed)
     assert all(torch.equal(a, b) for a, b in zip(again.parts().values(), split.parts().values(), strict=True))
-    for text in ("", "[]", "{}", '{"train": "x"}', split.to_json().replace('"val": 5', '"val": 6')):
-        with pytest.raises(SplitError, match=r"is not a split|must have the stated sizes"):
+    for text in ("", "[]", "{}", '{"train": "x"}'):
+        with refused(SplitError, "train", "val", "test", "name", "seed", "sizes"):
             Split.from_json(text)
+    with refused(SplitError, "'val': 6", "'val': 5"):
+        Split.from_json(split.to_json().replace('"val": 5', '"val": 6'))
 
 
 def test_refused_parts_of_splits() -> None:
     labels = torch.tensor([0, 0, 1, 2])
     split = Split(torch.tensor([0]), torch.tensor([1]), torch.tensor([2, 3]))
-    with pytest.raises(SplitError, match="every tested class must be in the training set, found class 1 in test only"):
+    with refused(SplitError, "class 1", "test"):
         split.check(4, labels)
-    with pytest.raises(SplitError, match=r"must hold nodes 0\.\.2 of this graph, found 3"):
+    with refused(SplitError, "0..2", "3"):
         split.check(3)
     split.check(4)
-    with pytest.raises(SplitError, match="must be a list of node indices"):
+    with refused(SplitError, "train", ">= 0"):
         Split(torch.tensor([-1]), torch.tensor([1]), torch.tensor([2]))
 
 
@@ -98,7 +95,7 @@ def test_shuffling_test_labels_changes_nothing_but_the_score(cora: Graph, protoc
     order = torch.randperm(split.test.numel(), generator=torch.Generator().manual_seed(0))
     labels[split.test] = labels[split.test][order]
     rows: Any = propagated_features(cora)
-    rows = rows.toarray()[:, :200]
+    rows = rows.toarray()[:, :60]
     one, other = (evaluate(rows, graph, protocol=protocol, splits=1) for graph in (cora, replace(cora, y=labels)))
     assert one.values["val_accuracy"] == other.values["val_accuracy"]
     assert one.mean > other.mean + 10
@@ -111,11 +108,11 @@ def test_own_splits_are_checked(small: Graph) -> None:
     assert evaluate(perfect, small, splits=[good]).test == (100.0,)
     unseen = Split(torch.tensor([0, 1]), torch.tensor([2]), torch.tensor([3, 30]))
     for protocol in ("grace", "gca"):
-        with pytest.raises(SplitError, match="found class 1 in test only"):
+        with refused(SplitError, "class 1"):
             evaluate(perfect, small, splits=[good, unseen], protocol=protocol)
-    with pytest.raises(SplitError, match="found 99"):
+    with refused(SplitError, "0..39", "99"):
         evaluate(perfect, small, splits=[Split(torch.tensor([0, 20]), torch.tensor([2]), torch.tensor([99]))])
-    with pytest.raises(SplitError, match="every node of a split needs a label, found 2 without one"):
+    with refused(SplitError, "label", "2"):
         evaluate(perfect, replace(small, y=torch.where(torch.arange(40) < 2, -1, small.y)), splits=[good])
 
 
@@ -127,7 +124,7 @@ def test_clustering_and_search(small: Graph) -> None:
     assert evaluate(perfect, small, protocol="search").values == {"sim@5": (100.0,), "sim@10": (100.0,)}
     noise = torch.rand(40, 3, generator=torch.Generator().manual_seed(0))
     assert evaluate(noise, small, protocol="search").mean < 75
-    with pytest.raises(SettingError, match="more than 10 labelled nodes, found 8"):
+    with refused(SettingError, "search", "10", "8"):
         evaluate(noise, replace(small, y=torch.where(torch.arange(40) < 8, torch.arange(40) % 2, -1)), protocol="search")
 
 
@@ -146,13 +143,14 @@ def test_nodes_without_a_label_take_no_part(small: Graph) -> None:
     assert small.y is not None
     partly = replace(small, y=torch.where(torch.arange(40) % 4 == 0, -1, small.y))
     perfect = torch.nn.functional.one_hot(small.y, 2).double()
-    for protocol in ("grace", "gca", "clustering"):
+    for protocol in ("grace", "gca"):
         assert evaluate(perfect, partly, protocol=protocol, splits=1, train=0.3, val=0.3).mean == 100
+    assert evaluate(perfect, partly, protocol="clustering", splits=1).mean == 100
 
 
 def test_public_needs_a_public_split(small: Graph) -> None:
     assert small.public_splits[0].sizes == {"train": 10, "val": 10, "test": 20}
-    with pytest.raises(SplitError, match="small comes with no public split"):
+    with refused(SplitError, "small", "no public split"):
         evaluate(torch.ones(40, 2), replace(small, public_splits=()), protocol="public")
 
 
@@ -183,8 +181,8 @@ def test_rows_that_cost_nothing(cora: Graph, small: Graph) -> None:
     rows: dict[str, Any] = baselines(cora, method)
     assert list(rows) == ["raw features", "propagated features", "untrained encoder"]
     adjacency = whole_graph(cora).adjacency.to_dense().double().numpy()
-    expected = adjacency @ (adjacency @ cora.x.to_dense().double().numpy())
-    np.testing.assert_allclose(rows["propagated features"].toarray(), expected, rtol=1e-5, atol=1e-6)
+    expected = adjacency @ (adjacency @ cora.x.to_dense().double().numpy()[:, ::40])
+    np.testing.assert_allclose(rows["propagated features"].toarray()[:, ::40], expected, rtol=1e-5, atol=1e-6)
     assert isinstance(propagated_features(small), torch.Tensor)
     embeddings = untrained(cora, method, seed=0)
     assert embeddings.shape == (2708, 128)
@@ -196,37 +194,42 @@ def test_rows_that_cost_nothing(cora: Graph, small: Graph) -> None:
 def test_own_accuracy(small: Graph) -> None:
     fitted = fit(small, "graph-mlp", epochs=60, hidden=16)
     assert own_accuracy(fitted, small) > 80
-    with pytest.raises(GraphError, match="needs labels and a test_mask"):
+    assert small.y is not None and small.val_mask is not None
+    right = fitted.predict(small) == small.y
+    assert own_accuracy(fitted, small, "val") == pytest.approx(100 * float(right[small.val_mask].double().mean()))
+    with refused(GraphError, "labels", "test_mask"):
         own_accuracy(fitted, replace(small, test_mask=None))
+    with refused(GraphError, "val_mask", "none"):
+        own_accuracy(fitted, replace(small, y=torch.where(small.val_mask, -1, small.y)), "val")
 
 
 def test_refused(small: Graph) -> None:
     rows = torch.ones(40, 2)
     assert small.y is not None
-    with pytest.raises(SettingError, match="unknown protocol 'grcae'"):
+    with refused(SettingError, "'grcae'", "'grace'"):
         evaluate(rows, small, protocol="grcae")
-    with pytest.raises(SettingError, match="splits must be a whole number >= 1"):
+    with refused(SettingError, "splits", "1", "0"):
         evaluate(rows, small, splits=0)
-    with pytest.raises(SettingError, match=r"one row for each of the 40 nodes, found shape \(39, 2\)"):
+    with refused(SettingError, "40", "(39, 2)"):
         evaluate(rows[1:], small)
-    with pytest.raises(SettingError, match="must be finite numbers"):
+    with refused(SettingError, "finite"):
         evaluate(rows * float("nan"), small)
-    with pytest.raises(SettingError, match="must be finite numbers"):
+    with refused(SettingError, "finite"):
         evaluate(np.full((40, 2), "a"), small)
-    with pytest.raises(GraphError, match="needs labels, and the graph has none"):
+    with refused(GraphError, "labels", "none"):
         evaluate(rows, replace(small, y=None))
-    with pytest.raises(GraphError, match=r"found 0 \(40 nodes have no label\)"):
+    with refused(GraphError, "2 classes", "0", "40 nodes"):
         evaluate(rows, replace(small, y=torch.full_like(small.y, -1)))
-    with pytest.raises(GraphError, match="at least 2 classes, found 1"):
+    with refused(GraphError, "2 classes", "1"):
         evaluate(rows, replace(small, y=torch.zeros_like(small.y)))
     lopsided = torch.zeros_like(small.y)
     lopsided[0] = 1
-    with pytest.raises(SplitError, match="must hold at least 2 classes, found 1"):
+    with refused(SplitError, "2 classes", "1"):
         evaluate(rows, replace(small, y=lopsided), splits=5)
 
 
 def test_mean_cosine_is_that_of_all_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphkin.evaluation.evaluate.ROWS_AT_A_TIME", 3)
+    monkeypatch.setattr("graphkin.evaluation.collapse.ROWS_AT_A_TIME", 3)
     rows = torch.randn(8, 5, generator=torch.Generator().manual_seed(0))
     unit = rows / rows.norm(dim=1, keepdim=True)
     assert mean_cosine(rows) == pytest.approx(float((unit @ unit.T).mean()), abs=1e-6)
@@ -237,7 +240,8 @@ def test_a_collapse_is_what_training_did(small: Graph) -> None:
     calm, wild = (fit(small, "grace", epochs=1, hidden=8, learning_rate=rate) for rate in (0.01, 0.3))
     assert collapse(calm.embed(small), calm, small) is None
     said = collapse(wild.embed(small), wild, small)
-    assert said is not None and said.startswith("training collapsed") and said.endswith("a smaller learning_rate than 0.3.")
+    assert said is not None and "collapsed" in said and "learning_rate" in said and "0.3" in said
+    assert f"{mean_cosine(wild.embed(small)):.4f}" in said
     level = replace(small, x=torch.rand(small.x.shape, generator=torch.Generator().manual_seed(0)) * 0.1 + 1)
     untouched = fit(level, "grace", epochs=1, hidden=8, learning_rate=1e-9)
     assert 1e-6 < 1 - mean_cosine(untouched.embed(level)) < 1e-3

@@ -11,12 +11,12 @@ from safetensors.torch import save_file
 
 from graphkin import Graph, fit, load
 from graphkin.errors import ModelFileError, OutputError
-from graphkin.methods.presets import NAMES
+from graphkin.methods import METHODS
 
 QUICK: dict[str, Any] = {"epochs": 3, "hidden": 8}
 
 
-@pytest.mark.parametrize("method", NAMES)
+@pytest.mark.parametrize("method", METHODS)
 def test_round_trip(small: Graph, method: str, tmp_path: Path) -> None:
     fitted = fit(small, method, **QUICK)
     fitted.save(tmp_path / "model.graphkin")
@@ -60,7 +60,7 @@ def test_refused_files(small: Graph, tmp_path: Path) -> None:
     for old, new in (('"hidden": 8', '"hidden": 9'), ("GCN", "Virus"), ('"activation": "relu"', '"activation": 5')):
         damages.append(settings.replace(old, new))
     for damage in damages:
-        with pytest.raises(ModelFileError, match=r"bad\.graphkin( is damaged|: activation)"):
+        with pytest.raises(ModelFileError, match=r"bad\.graphkin( is damaged|: .*(activation|'Virus'))"):
             load(rewritten(good, bad, graphkin=damage))
     save_file({"weight": torch.ones(2)}, bad)
     with pytest.raises(ModelFileError, match="was not written by graphkin"):

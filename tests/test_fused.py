@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,17 +13,22 @@ from torch import Tensor
 
 from graphkin import Graph, fit, fit_repeats
 from graphkin.errors import SettingError
-from graphkin.objectives.kernels import choose, fused, pooled, two_view_loss
+from graphkin.objectives.kernels import Problem, choose, pooled, two_view_loss
+from graphkin.objectives.kernels.fused import pairs, tiles
 from graphkin.similarity import Blend, FeatureCosine, NodeSimilarity, Stored
 from graphkin.support.sparse import SparseMatrix
-from graphkin.weights.node import AllAlike, Attraction, Candidates, NodeWeights, OwnOnly, PositiveWeights, Repulsion
+from graphkin.training.plan import plan
+from graphkin.weights import AllAlike, Attraction, Candidates, NodeWeights, OwnOnly, PositiveWeights, Repulsion
 from tests.cases import unit
 from tests.test_kernels import value_and_gradient
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 KINDS = ["base", "p", "n", "plus", "one temperature", "linear", "steep"]
 SMALL, LARGE = [(1, 3), (2, 3), (31, 100), (70, 16)], [(257, 3), (257, 100)]
-CASES = [(*shape, kind) for shape in SMALL for kind in KINDS] + [(*shape, kind) for shape in LARGE for kind in ("base", "plus")]
+CASES = [
+    *((*shape, kind) for shape in SMALL for kind in KINDS),
+    *(pytest.param(*shape, kind, marks=pytest.mark.slow) for shape in LARGE for kind in ("base", "plus")),
+]
 
 
 def draw(seed: int) -> torch.Generator:
@@ -42,7 +48,7 @@ def embeddings(n: int, d: int) -> tuple[Tensor, Tensor]:
 def weights_of(similarity: NodeSimilarity, kind: str) -> NodeWeights:
     """ "linear" is τ → ∞, where e^{s/τ} − 1 would cancel; "steep" is s/τ far beyond the range of float32."""
     n, device = similarity.num_nodes, similarity.device
-    dtype = similarity.block(torch.zeros(1, dtype=torch.long, device=device)).dtype
+    dtype = similarity.dtype
     per_anchor = torch.linspace(0.1, 1, n, dtype=dtype, device=device)
     taus = {"one temperature": (0.2, 0.3), "linear": (1e30, 1e6), "steep": (1e-3, 1e-3)}
     tau_pos, tau_neg = taus.get(kind, (per_anchor, per_anchor))
@@ -65,7 +71,7 @@ def errors(
     similarity = symmetric(n).to(stored)
     exact = value_and_gradient(u, v, weights_of(Stored(similarity.double()), kind), "reference", **options)
     here = Stored(similarity.to(DEVICE) if implementation == "fused" else similarity.float().to(DEVICE))
-    moved = {name: value.to(DEVICE) if isinstance(value, Tensor) else value for name, value in options.items()}
+    moved: dict[str, Any] = {name: value.to(DEVICE) if isinstance(value, Tensor) else value for name, value in options.items()}
     found = value_and_gradient(
         u.float().to(DEVICE), v.float().to(DEVICE), weights_of(here, kind), implementation, precision=precision, **moved
     )
@@ -86,16 +92,18 @@ def test_errors_are_at_most_twice_the_references(n: int, d: int, kind: str) -> N
         assert fast <= 2 * slow + slack
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pooling", ["sum", "mean"])
 @pytest.mark.parametrize("kind", ["base", "p", "plus", "one temperature"])
 def test_poolings_and_sampled_anchors(kind: str, pooling: str) -> None:
-    for anchors in (None, torch.arange(0, 131, 3), torch.tensor([7])):
+    for anchors in (None, torch.arange(0, 70, 3), torch.tensor([7])):
         options: dict[str, Any] = {"pooling": pooling, "anchors": anchors}
-        reference = errors(131, 20, kind, "reference", **options)
-        for fast, slow in zip(errors(131, 20, kind, "fused", **options), reference, strict=True):
+        reference = errors(70, 20, kind, "reference", **options)
+        for fast, slow in zip(errors(70, 20, kind, "fused", **options), reference, strict=True):
             assert fast <= 2 * slow + 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", [7, 8192])
 def test_stored_weights_have_the_same_mean_positives(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pooled, "BLOCK", 50)
@@ -103,23 +111,24 @@ def test_stored_weights_have_the_same_mean_positives(block: int, monkeypatch: py
     weights = weights_of(Stored(symmetric(131).to(DEVICE)), "plus")
     views = torch.stack(embeddings(131, 20)).to(DEVICE)
     for anchors in (None, torch.arange(0, 131, 3, device=DEVICE)):
-        one, other = (pooled.mean_positives(views, each, 0.4, anchors) for each in (weights, weights.stored()))
+        one, other = (pooled.mean_positives(views, Problem(each, 0.4, anchors=anchors)) for each in (weights, weights.stored()))
         for found, expected in zip(one, other, strict=True):
             torch.testing.assert_close(found, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["base", "plus", "one temperature"])
 def test_lower_precisions(kind: str) -> None:
     """bf16 is held to twice the error of the definition on embeddings in bfloat16; TF32 keeps three bits more than that."""
-    u, v = embeddings(257, 100)
-    exact = value_and_gradient(u, v, weights_of(Stored(symmetric(257)), kind), "reference")
-    weights = weights_of(Stored(symmetric(257).float()), kind)
+    u, v = embeddings(131, 100)
+    exact = value_and_gradient(u, v, weights_of(Stored(symmetric(131)), kind), "reference")
+    weights = weights_of(Stored(symmetric(131).float()), kind)
     rounded = value_and_gradient(u.bfloat16(), v.bfloat16(), weights, "reference")
     slow = [float((rounded[0] - exact[0]).abs())]
     slow += [float((a.double() - b).norm() / b.norm()) for a, b in zip(rounded[1:], exact[1:], strict=True)]
-    for fast, reference in zip(errors(257, 100, kind, "fused", "bf16"), slow, strict=True):
+    for fast, reference in zip(errors(131, 100, kind, "fused", "bf16"), slow, strict=True):
         assert fast <= 2 * reference + 1e-4
-    for fast, reference in zip(errors(257, 100, kind, "fused", "tf32"), slow, strict=True):
+    for fast, reference in zip(errors(131, 100, kind, "fused", "tf32"), slow, strict=True):
         assert fast <= reference + 1e-4
 
 
@@ -136,12 +145,13 @@ def on_the_fly(n: int) -> Blend:
     return Blend(Stored(SparseMatrix.from_dense(structure).to(DEVICE)), FeatureCosine(x.to(DEVICE)), 0.4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pooling", ["sum", "mean"])
 @pytest.mark.parametrize("anchored", [False, True])
 def test_similarity_on_the_fly_in_strips(anchored: bool, pooling: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    n = 300
-    monkeypatch.setattr(fused, "STRIP_BYTES", 0)
-    monkeypatch.setattr(fused, "STRIP_ROWS", 128)
+    n = 200
+    monkeypatch.setattr(pairs, "STRIP_BYTES", 0)
+    monkeypatch.setattr(pairs, "STRIP_ROWS", 128)
     similarity = on_the_fly(n)
     u, v = (view.float().to(DEVICE) for view in embeddings(n, 12))
     anchors = torch.arange(0, n, 2, device=DEVICE) if anchored else None
@@ -164,10 +174,11 @@ def test_strips_are_blocks() -> None:
             torch.testing.assert_close(out, 0.5 * measure.block(rows, chosen))
 
 
+@pytest.mark.slow
 def test_every_output_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     """Buffers filled with NaN before the kernels see them change nothing."""
-    u, v = (view.float().to(DEVICE) for view in embeddings(131, 20))
-    weights = weights_of(on_the_fly(131), "plus")
+    u, v = (view.float().to(DEVICE) for view in embeddings(70, 20))
+    weights = weights_of(on_the_fly(70), "plus")
     expected = value_and_gradient(u, v, weights, "fused")
 
     def poisoned(allocate: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -183,15 +194,16 @@ def test_every_output_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
         assert torch.equal(one, other)
 
 
-@pytest.mark.parametrize("tiles", [(16, 16), (32, 64), (64, 16)])
-def test_tiles_and_splits_change_nothing(tiles: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    u, v = (view.float().to(DEVICE) for view in embeddings(131, 20))
-    weights = weights_of(Stored(symmetric(131).float().to(DEVICE)), "plus")
+@pytest.mark.slow
+@pytest.mark.parametrize("tile", [(16, 16), (32, 64), (64, 16)])
+def test_tiles_and_splits_change_nothing(tile: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    u, v = (view.float().to(DEVICE) for view in embeddings(67, 20))
+    weights = weights_of(Stored(symmetric(67).float().to(DEVICE)), "plus")
     expected = value_and_gradient(u, v, weights, "fused")
     for kernel in ("sums_tiles", "gradient_tiles"):
-        monkeypatch.setattr(fused, kernel, lambda width, precision: fused.Tiles(*tiles, 4, 2))
+        monkeypatch.setattr(tiles, kernel, lambda width, precision: tiles.Tiles(*tile, 4, 2))
     for processors in (1, 1000):
-        monkeypatch.setattr(fused, "_processors", lambda device, processors=processors: processors)
+        monkeypatch.setattr(tiles, "processors", lambda device, processors=processors: processors)
         for one, other in zip(value_and_gradient(u, v, weights, "fused"), expected, strict=True):
             torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
 
@@ -259,30 +271,32 @@ def test_what_fused_needs_is_said() -> None:
         (u.repeat(1, 200), weights_of(lopsided, "base"), 0.4, None, "at most 256 dimensions, found 1000"),
     ]
     for rows, weights, tau, candidates, message in cases:
+        problem = Problem(weights, tau, candidates=candidates)
         with pytest.raises(SettingError, match=message):
-            two_view_loss(rows, rows, weights, tau, candidates=candidates, implementation="fused")
-        assert choose(rows, weights, tau, candidates=candidates) == "blocked"
-    assert choose(u, weights_of(lopsided, "base"), 0.4) == ("fused" if DEVICE == "cuda" else "blocked")
+            two_view_loss(rows, rows, problem, "fused")
+        assert choose(problem.case(rows)) == "blocked"
+    assert choose(Problem(weights_of(lopsided, "base"), 0.4).case(u)) == ("fused" if DEVICE == "cuda" else "blocked")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{}, {"tau_pos": 0.1, "tau_neg": 0.1}])
-def test_training_curves_agree(small: Graph, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_curves_agree(small: Graph, settings: dict[str, Any]) -> None:
+    planned = plan(small, "grace+", epochs=6, hidden=8, precision="float32", device=DEVICE, **settings)
     curves = []
     for implementation in ("fused", "blocked", "reference"):
-        monkeypatch.setattr("graphkin.objectives.losses.choose", lambda *_, implementation=implementation: implementation)
-        curves.append(
-            torch.tensor(fit(small, "grace+", epochs=6, hidden=8, precision="float32", device=DEVICE, **settings).losses)
-        )
+        execution = replace(planned.execution, implementation=implementation, recorded=False)
+        curves.append(torch.tensor(replace(planned, execution=execution).fit(seed=0).losses))
     torch.testing.assert_close(curves[0], curves[1], rtol=1e-3, atol=1e-4)
     torch.testing.assert_close(curves[0], curves[2], rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("small_step", [8192, 1])
 @pytest.mark.parametrize("pooling", ["sum", "mean"])
 def test_repeats_are_the_single_runs(small: Graph, pooling: str, small_step: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("graphkin.training.fit.SMALL_STEP", small_step)
-    settings: dict[str, Any] = {"epochs": 12, "hidden": 16, "pooling": pooling, "device": DEVICE}
-    seeds = range(3, 9)
+    monkeypatch.setattr("graphkin.execution.decision.SMALL_STEP", small_step)
+    settings: dict[str, Any] = {"epochs": 6, "hidden": 16, "pooling": pooling, "device": DEVICE}
+    seeds = range(3, 6)
     repeats = fit_repeats(small, "grace+", seeds=seeds, **settings)
     for fitted, seed in zip(repeats, seeds, strict=True):
         alone = fit(small, "grace+", seed=seed, **settings)

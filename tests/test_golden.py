@@ -11,8 +11,9 @@ import pytest
 import torch
 
 from graphkin import load, method_named
-from graphkin.experiments.plan import Task
-from graphkin.methods.method import from_json
+from graphkin.evaluation.protocols import PROTOCOLS
+from graphkin.experiments.trials import Trial
+from graphkin.methods import from_json
 from tests import golden
 
 KNOWN: dict[str, Any] = json.loads((golden.FOLDER / "losses.json").read_text())
@@ -47,5 +48,5 @@ def test_committed_runs_keep_their_keys() -> None:
     assert len(kept) > 0.9 * len(tasks)
     for key, task in kept.items():
         method = None if task["method"] is None else from_json(task["method"])
-        given = {name: task[name] for name in ("graph", "content", "protocol", "per_class", "baseline")}
-        assert Task(**given, method=method).key == key
+        given = {name: task[name] for name in ("graph", "content", "per_class", "baseline")}
+        assert Trial(**given, protocol=PROTOCOLS[task["protocol"]], method=method).key == key

@@ -13,14 +13,13 @@ from graphkin import EnhancedInfoNCE, Graph, Similarity, fit
 from graphkin.bench.measure import peak_memory
 from graphkin.errors import GraphError
 from graphkin.graphs.synthetic import community_graph
-from graphkin.methods.presets import NAMES, method_named
-from graphkin.similarity import Stored
+from graphkin.methods import METHODS
 from graphkin.training import loop
-from graphkin.training.plans import parse_memory, plan_for
-from graphkin.weights.node import Attraction, Candidates, NodeWeights, Repulsion
+from graphkin.training.plan import plan
+from graphkin.weights import Candidates
 from tests.parallel_steps import steps
-from tests.test_kernels import assert_same, problem, value_and_gradient
-from tests.test_parallel import assert_same_steps, run
+from tests.test_kernels import assert_same, given, value_and_gradient
+from tests.test_parallel import assert_same_steps, torchrun
 
 pytestmark = pytest.mark.gpu
 
@@ -28,14 +27,10 @@ pytestmark = pytest.mark.gpu
 @pytest.mark.parametrize("pooling", ["sum", "mean"])
 @pytest.mark.parametrize(("n", "d"), [(2, 3), (257, 100), (5000, 64)])
 def test_kernels_agree_with_the_cpu(n: int, d: int, pooling: str) -> None:
-    u, v, weights = problem(n, d, "plus")
+    u, v, weights = given(n, d, "plus")
     expected = value_and_gradient(u, v, weights.stored(), "blocked", pooling=pooling)
-    assert isinstance(weights.positive, Attraction) and isinstance(weights.positive.similarity, Stored)
-    assert isinstance(weights.positive.tau, torch.Tensor)
-    similarity = Stored(weights.positive.similarity.matrix.to(device="cuda"))
-    device = similarity.device
-    tau = weights.positive.tau.to(device)
-    moved = NodeWeights(Attraction(similarity, tau), Repulsion(similarity, 0.3), n, device).stored()
+    device = torch.device("cuda")
+    moved = weights.to(device).stored()
     found = value_and_gradient(u.to(device), v.to(device), moved, "auto", pooling=pooling)
     assert_same(tuple(tensor.cpu() for tensor in found), expected, 1e-9)
     draw = torch.Generator(device).manual_seed(0)
@@ -45,7 +40,7 @@ def test_kernels_agree_with_the_cpu(n: int, d: int, pooling: str) -> None:
     assert_same(fast, slow, 1e-9)
 
 
-@pytest.mark.parametrize("method", [*NAMES, "grace+(p)", "grace+(n)"])
+@pytest.mark.parametrize("method", [*METHODS, "grace+(p)", "grace+(n)"])
 def test_every_method_trains(small: Graph, method: str) -> None:
     fitted = fit(small, method, device="cuda", epochs=30, hidden=16)
     assert torch.isfinite(fitted.embed(small)).all()
@@ -105,8 +100,25 @@ def test_module_on_the_gpu(small: Graph) -> None:
         EnhancedInfoNCE(Similarity().on(small))(u, v)
 
 
+@pytest.mark.parametrize("stored", [True, False])
+@pytest.mark.parametrize("kind", ["matrix", "blend", "exact", "function"])
+def test_a_loss_moves_to_the_gpu_and_back(small: Graph, kind: str, stored: bool) -> None:
+    settings = Similarity(steps=None) if kind == "exact" else Similarity()
+    similarity: Any = settings.on(small)
+    if kind in ("matrix", "function"):
+        matrix = similarity.stored().matrix
+        similarity = matrix if kind == "matrix" else lambda rows: matrix[rows]
+    u, v = torch.randn(2, 40, 8, generator=torch.Generator().manual_seed(0))
+    loss = EnhancedInfoNCE(similarity, num_nodes=40, stored=stored)
+    expected = loss(u, v)
+    on_gpu = loss.cuda()
+    assert on_gpu is loss and torch.device(loss.weights.device).type == "cuda"
+    torch.testing.assert_close(loss(u.cuda(), v.cuda()).cpu(), expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(loss.cpu()(u, v), expected, rtol=1e-5, atol=1e-6)
+
+
 def test_two_processes_give_the_loss_and_gradient_of_one(tmp_path: Path) -> None:
-    done = run(2, "tests.parallel_steps", tmp_path / "steps", "cuda")
+    done = torchrun(2, "tests.parallel_steps", tmp_path / "steps", "cuda")
     assert done.returncode == 0, done.stderr
     alone = {name: value.cpu() for name, value in steps("cuda").items()}
     assert_same_steps(load_file(tmp_path / "steps"), alone)
@@ -123,8 +135,8 @@ def test_two_processes_give_the_loss_and_gradient_of_one(tmp_path: Path) -> None
 )
 def test_the_estimate_is_near_the_peak(nodes: int, memory: str | None, words: str) -> None:
     graph, device = community_graph(nodes), torch.device("cuda")
-    plan = plan_for(graph, method_named("grace+").configure(epochs=3), device, parse_memory(memory))
-    assert words in plan.words
+    planned = plan(graph, "grace+", device="cuda", memory=memory, epochs=3)
+    assert words in planned.execution.words
     with peak_memory(device) as peak:
-        fit(graph, plan.method, device="cuda", memory=plan)
-    assert plan.estimate == pytest.approx(peak[0], rel=0.3)
+        planned.fit(seed=0)
+    assert planned.execution.estimate == pytest.approx(peak[0], rel=0.3)

@@ -55,6 +55,37 @@ def test_from_data() -> None:
     assert graph.num_classes == 2
 
 
+@pytest.mark.parametrize("sparse", [False, True])
+def test_to_data_and_back(cora: Graph, sparse: bool) -> None:
+    data = cora.to_data(sparse=sparse)
+    assert isinstance(data, Data) and isinstance(data.x, torch.Tensor)
+    data.validate(raise_on_error=True)
+    assert (data.num_nodes, data.num_features, data.is_undirected()) == (2708, 1433, True)
+    assert data.x.layout == (torch.sparse_csr if sparse else torch.strided)
+    assert as_graph(data).content == cora.content
+
+
+def test_to_data_keeps_weights_splits_and_unknown_labels() -> None:
+    given: dict[str, Any] = {"edge_weight": [2.0, 0.5], "y": [0, -1, 1]}
+    for masks in ({}, {"train_mask": [True, False, False]}):
+        graph = Graph.from_arrays(torch.ones(3, 2), PATH, **given | masks)
+        assert as_graph(graph.to_data()).content == graph.content
+    several = Graph.from_arrays(torch.ones(6, 2), PATH, **_two_splits(first_is_empty=False))
+    assert len(several.public_splits) == 2 and several.to_data().train_mask.shape == (6, 2)
+    behind_an_empty_one = Graph.from_arrays(torch.ones(6, 2), PATH, **_two_splits(first_is_empty=True))
+    assert len(behind_an_empty_one.public_splits) == 1
+    for graph in (several, behind_an_empty_one):
+        assert as_graph(graph.to_data()).content == graph.content
+
+
+def _two_splits(*, first_is_empty: bool) -> dict[str, Any]:
+    parts = torch.tensor([[0, 0, 1, 1, 2, 2], [2, 2, 0, 0, 1, 1]]).T
+    masks = {name: parts == part for part, name in enumerate(("train_mask", "val_mask", "test_mask"))}
+    if first_is_empty:
+        masks["val_mask"][:, 0] = False
+    return masks
+
+
 def test_unknown_labels() -> None:
     graph = Graph.from_arrays(torch.ones(3, 2), PATH, [0.0, float("nan"), 2.0])
     assert graph.y is not None
@@ -64,23 +95,24 @@ def test_unknown_labels() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"edge_index": [[0, 3], [1, 2]]}, r"node indices 0..2 \(3 nodes\), found 3"),
-        ({"edge_index": [[0, -1], [1, 2]]}, "found the negative index -1"),
-        ({"edge_index": [[0.0, 1.0], [1.0, 2.0]]}, "must hold whole numbers"),
-        ({"edge_index": [[0, 1, 2]]}, r"must have shape \[2, edges\], found \(1, 3\)"),
-        ({"edge_index": [["a", "b"]]}, "edge_index must be numbers"),
-        ({"x": [[1.0], [float("nan")], [2.0]]}, "found 1 NaN or infinite values, the first at node 1, column 0"),
-        ({"x": [[1.0], [float("inf")], [2.0]]}, "features must be finite"),
-        ({"x": scipy.sparse.csr_matrix([[0, np.nan], [0, 0], [0, 0]])}, "the first at node 0, column 1"),
-        ({"x": np.empty((0, 2)), "edge_index": []}, "has no nodes"),
-        ({"x": np.empty((3, 0))}, "has no features"),
-        ({"x": [1.0, 2.0, 3.0]}, r"must have shape \[nodes, features\]"),
-        ({"x": [["a"], ["b"], ["c"]]}, "features must be numbers"),
-        ({"x": torch.ones(3, 2, dtype=torch.complex64)}, "must be real numbers"),
-        ({"y": [0, 1]}, r"one entry a node \(3\), found shape \(2,\)"),
-        ({"y": [0.5, 1, 1]}, "must be whole numbers"),
-        ({"y": [0, 1, 10**12]}, "must be class numbers below 100,000, found 1000000000000"),
-        ({"train_mask": [True]}, "train_mask must have one entry a node"),
+        ({"edge_index": [[0, 3], [1, 2]]}, r"edge_index .*0\.\.2 .*found 3"),
+        ({"edge_index": [[0, -1], [1, 2]]}, r"edge_index .*found .*-1"),
+        ({"edge_index": [[0.0, 1.0], [1.0, 2.0]]}, r"edge_index .*whole numbers.* found .*float64"),
+        ({"edge_index": [[0, 1, 2]]}, r"edge_index .*\[2, edges\].* found \(1, 3\)"),
+        ({"edge_index": [["a", "b"]]}, r"edge_index .*numbers.* found .*<U1"),
+        ({"x": [[1.0], [float("nan")], [2.0]]}, r"features .*found 1 .*node 1, column 0"),
+        ({"x": [[1.0], [float("inf")], [2.0]]}, r"features .*finite"),
+        ({"x": scipy.sparse.csr_matrix([[0, np.nan], [0, 0], [0, 0]])}, r"features .*node 0, column 1"),
+        ({"x": np.empty((0, 2)), "edge_index": []}, "no nodes"),
+        ({"x": np.empty((3, 0))}, r"no features.* found \(3, 0\)"),
+        ({"x": [1.0, 2.0, 3.0]}, r"features .*\[nodes, features\].* found \(3,\)"),
+        ({"x": [["a"], ["b"], ["c"]]}, r"features .*numbers.* found .*<U1"),
+        ({"x": torch.ones(3, 2, dtype=torch.complex64)}, r"features .*real numbers.* found .*complex64"),
+        ({"y": [0, 1]}, r"labels .*\(3\).* found .*\(2,\)"),
+        ({"y": [0.5, 1, 1]}, r"labels .*whole numbers.* found fractions"),
+        ({"y": [0, 1, 10**12]}, r"labels .*100,000.* found 1000000000000"),
+        ({"train_mask": [True]}, r"train_mask .*\(3\).* found .*\(1,\)"),
+        ({"feature_names": "height"}, r"feature_names .*found 'height'"),
     ],
 )
 def test_refused(change: dict[str, Any], message: str) -> None:
@@ -92,9 +124,9 @@ def test_refused(change: dict[str, Any], message: str) -> None:
 def test_refused_objects() -> None:
     with pytest.raises(GraphError, match="found list"):
         as_graph([1, 2])
-    with pytest.raises(GraphError, match=r"data\.x is missing"):
+    with pytest.raises(GraphError, match=r"data\.x"):
         as_graph(Data(edge_index=PATH))
-    with pytest.raises(GraphError, match="edge_index is missing"):
+    with pytest.raises(GraphError, match=r"data\.edge_index"):
         as_graph(Data(x=torch.ones(2, 2)))
 
 
@@ -136,13 +168,11 @@ def test_npz_round_trip(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"x": np.eye(3)}, "no array 'edge_index', found: x"),
-        ({"edge_index": np.zeros((2, 0))}, "has no features: 'x', or"),
-        ({"edge_index": [[0], [1]], "x": np.array([[object()]])}, "not a readable .npz archive"),
-        (
-            {"edge_index": [[0], [1]], "x_indptr": [0, 9], "x_indices": [5], "x_shape": [1, 2]},
-            "not valid compressed rows",
-        ),
+        ({"x": np.eye(3)}, "'edge_index'.* found: x"),
+        ({"edge_index": np.zeros((2, 0))}, "features.* 'x'.* found: edge_index"),
+        ({"edge_index": [[0], [1]], "x": np.array([[object()]])}, r"bad\.npz .*Python objects"),
+        ({"edge_index": [[0], [1]], "x_indptr": [0, 9], "x_indices": [5], "x_shape": [1, 2]}, "compressed rows"),
+        ({"edge_index": [[0], [1]], "num_nodes": [2, 3]}, r"num_nodes .*found .*\(2,\)"),
     ],
 )
 def test_refused_archives(tmp_path: Path, arrays: dict[str, Any], message: str) -> None:
@@ -161,17 +191,17 @@ def test_arrays_of_other_machines(tmp_path: Path) -> None:
 def test_refused_files(tmp_path: Path) -> None:
     np.save(tmp_path / "plain.npy", np.eye(3))
     (tmp_path / "plain.npy").rename(tmp_path / "plain.npz")
-    with pytest.raises(GraphError, match="not a readable"):
+    with pytest.raises(GraphError, match=r"plain\.npz"):
         open_graph(tmp_path / "plain.npz")
     (tmp_path / "noise.npz").write_bytes(b"not an archive")
-    with pytest.raises(GraphError, match="not a readable"):
+    with pytest.raises(GraphError, match=r"noise\.npz"):
         open_graph(str(tmp_path / "noise.npz"))
     whole = Path(__file__).parent.parent / "src/graphkin/graphs/data/cora.npz"
     (tmp_path / "cut.npz").write_bytes(whole.read_bytes()[:5000])
-    with pytest.raises(GraphError, match="not a readable"):
+    with pytest.raises(GraphError, match=r"cut\.npz"):
         open_graph(str(tmp_path / "cut.npz"))
-    with pytest.raises(GraphError, match="no graph file at"):
+    with pytest.raises(GraphError, match=r"missing/graph\.npz"):
         open_graph("missing/graph.npz")
-    with pytest.raises(SettingError, match="Did you mean 'cora-bundled'"):
+    with pytest.raises(SettingError, match=r"'cora-bundeld'.*'cora-bundled'"):
         open_graph("cora-bundeld")
     assert load_dataset("cora-bundled").num_nodes == bundled_cora().num_nodes

@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 import signal
-import socket
 from pathlib import Path
 
 import pytest
 
-from tests.killed_at import AtCall, AtCommit, AtWrite, Point, ended, start, words
+from tests.killed_at import STEP, AtCall, AtCommit, AtWrite, Point, ended, start, together, words
 from tests.kills import Result, differences, new_folder, result_of_fit, result_of_reproduce
 
+pytestmark = pytest.mark.slow
 EPOCHS = 12
 SETTINGS = ["--set", "top_k=4", "--set", "steps=none", "--set", "hidden=16", "--splits", "2", "--no-baselines"]
 FIT = [
@@ -24,7 +24,6 @@ REPRODUCE = [
     *("reproduce", "experiment.toml", "--store", "results.sqlite", "--seeds", "1", "--device", "cpu", "--quiet"),
     *("--epochs", "5", "--checkpoint-every", "2"),
 ]
-PROCESSES = 2
 
 
 @pytest.fixture(scope="module")
@@ -45,9 +44,9 @@ def reproduced(tmp_path_factory: pytest.TempPathFactory) -> Result:
     "point",
     [
         pytest.param(AtWrite("pagerank-0.npz", "after"), id="pageranks are kept"),
-        pytest.param(AtCall("graphkin.training.loop:_Run.step", 1), id="first epoch"),
-        pytest.param(AtCall("graphkin.training.loop:_Run.step", 7), id="epoch 7"),
-        pytest.param(AtCall("graphkin.training.loop:_Run.step", EPOCHS), id="last epoch"),
+        pytest.param(AtCall(STEP, 1), id="first epoch"),
+        pytest.param(AtCall(STEP, 7), id="epoch 7"),
+        pytest.param(AtCall(STEP, EPOCHS), id="last epoch"),
         pytest.param(AtWrite("checkpoint.graphkin"), id="half a checkpoint"),
         pytest.param(AtWrite("checkpoint.graphkin", "cut"), id="a few bytes of a checkpoint"),
         pytest.param(AtWrite("model.graphkin", "cut"), id="a few bytes of a model"),
@@ -75,22 +74,10 @@ def test_reproduce_goes_on(after: bool, reproduced: Result, tmp_path: Path) -> N
 
 
 def test_processes_that_train_together_go_on(tmp_path: Path) -> None:
-    """Started as torchrun starts them, but with nobody to end the others when one dies."""
     undisturbed, killed = new_folder(tmp_path, "undisturbed"), new_folder(tmp_path, "killed")
-    assert together(undisturbed) == [0, 0], words(undisturbed)
-    assert together(killed, AtCall("graphkin.training.loop:_Run.step", 9)) == [1, -signal.SIGKILL]
+    assert together(FIT, undisturbed, None, None) == [0, 0], words(undisturbed)
+    assert together(FIT, killed, None, AtCall(STEP, 9)) == [1, -signal.SIGKILL]
     (told,) = [line for line in words(killed).splitlines() if line.startswith("graphkin: ")]
-    assert "another process ended or cannot be reached" in told and "the same command goes on" in told
-    assert together(killed) == [0, 0], words(killed)
+    assert "another process" in told and "checkpoint" in told
+    assert together(FIT, killed, None, None) == [0, 0], words(killed)
     assert not differences(result_of_fit(killed), result_of_fit(undisturbed))
-
-
-def together(folder: Path, point_of_last: Point | None = None) -> list[int | None]:
-    """Exit statuses of processes by rank."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    meet = {"WORLD_SIZE": PROCESSES, "LOCAL_WORLD_SIZE": PROCESSES, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-    points = [*[None] * (PROCESSES - 1), point_of_last]
-    started = [start(FIT, folder, point, RANK=rank, LOCAL_RANK=rank, **meet) for rank, point in enumerate(points)]
-    return [ended(process) for process in started]

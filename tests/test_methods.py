@@ -9,40 +9,34 @@ import torch
 
 from graphkin import GCA, GRACE, GRAPH_MLP, Graph, Method, Similarity, method_named, plus
 from graphkin.errors import GraphError, SettingError
-from graphkin.methods.method import (
-    Attract,
-    Neighbours,
-    OwnCounterpart,
-    Repel,
-    Supervision,
-    Uniform,
-    from_json,
-    ideal,
-    to_json,
-)
-from graphkin.methods.presets import NAMES, presets
-from graphkin.models.encoders import GCN
+from graphkin.methods import METHODS, from_json, ideal, key_form, presets, to_json
 from graphkin.objectives import reference as objective
-from graphkin.objectives.kernels import two_view_loss
-from graphkin.training.tasks import weights_for
+from graphkin.objectives.contrast import Contrast
+from graphkin.objectives.kernels import Problem, two_view_loss
+from graphkin.weights import Attract, Neighbours, OwnCounterpart, Repel, Uniform
+from tests.cases import weights_for
 
 
 def test_plus_changes_positives_and_negatives_and_nothing_else() -> None:
     for base in (GRACE, GCA, GRAPH_MLP):
         enhanced = plus(base)
         assert enhanced.name == f"{base.name}+"
-        assert isinstance(enhanced.positives, Attract)
-        assert isinstance(enhanced.negatives, Repel)
-        restored = replace(
-            enhanced, name=base.name, positives=base.positives, negatives=base.negatives, similarity=base.similarity
-        )
-        assert restored == base
+        changed: Any = enhanced.objective
+        assert isinstance(changed.positives, Attract)
+        assert isinstance(changed.negatives, Repel)
+        before: Any = base.objective
+        restored = replace(changed, positives=before.positives, negatives=before.negatives, similarity=before.similarity)
+        assert replace(enhanced, name=base.name, objective=restored) == base
 
 
 def test_parts() -> None:
-    assert isinstance(plus(GRACE, "p").negatives, Uniform)
-    assert isinstance(plus(GRACE, "n").positives, OwnCounterpart)
-    assert isinstance(plus(GRAPH_MLP, "n").positives, Neighbours)
+    parts: list[tuple[Method, str, str, type]] = [
+        (GRACE, "p", "negatives", Uniform),
+        (GRACE, "n", "positives", OwnCounterpart),
+        (GRAPH_MLP, "n", "positives", Neighbours),
+    ]
+    for method, part, name, kind in parts:
+        assert isinstance(getattr(plus(method, part).objective, name), kind)
     for part, beta in (("g", 0.0), ("f", 1.0)):
         method = method_named(f"grace+({part})", preset="cora")
         assert method.settings()["beta"] == beta
@@ -51,7 +45,7 @@ def test_parts() -> None:
         plus(GRACE, "q")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", METHODS)
 def test_every_preset_is_a_valid_method(name: str) -> None:
     base = name.removesuffix("+")
     tables = presets(base)
@@ -61,6 +55,7 @@ def test_every_preset_is_a_valid_method(name: str) -> None:
         expected = {key: value for key, value in table.items() if key != "plus"}
         if name.endswith("+"):
             expected |= table["plus"]
+        assert expected.keys() <= settings.keys()
         for key, value in expected.items():
             assert settings[key] == (tuple(value) if isinstance(value, list) else value), (preset, key)
 
@@ -81,10 +76,11 @@ def test_a_few_of_the_authors_settings() -> None:
     assert (citeseer["tau"], citeseer["contrast_weight"], citeseer["tau_neg"]) == (2, 1, 1e-4)
 
 
-@pytest.mark.parametrize("name", [*NAMES, "grace+(p)", "graph-mlp+(n)"])
+@pytest.mark.parametrize("name", [*METHODS, "grace+(p)", "graph-mlp+(n)"])
 def test_json_round_trip(name: str) -> None:
     method = method_named(name)
-    assert from_json(json.loads(json.dumps(to_json(method)))) == method
+    for form in (to_json, key_form):
+        assert from_json(json.loads(json.dumps(form(method)))) == method
 
 
 def test_configure_takes_flat_names() -> None:
@@ -124,10 +120,11 @@ def test_refused() -> None:
     for bad, message in mistakes:
         with pytest.raises(SettingError, match=message):
             method_named("grace+").configure(**bad)
-    with pytest.raises(SettingError, match="either two views or supervision"):
-        replace(GRACE, supervision=Supervision())
     with pytest.raises(SettingError, match="needs a similarity"):
-        Method("mine", GCN(), GRACE.views, Attract(), Uniform())
+        Contrast(positives=Attract())
+    for name in ("grace(p)", "grace+(q)", "grace+(p", "+", "grace++"):
+        with pytest.raises(SettingError, match="unknown method"):
+            method_named(name)
 
 
 def test_the_ideal_method_is_the_ideal_objective(small: Graph) -> None:
@@ -141,8 +138,10 @@ def test_the_ideal_method_is_the_ideal_objective(small: Graph) -> None:
     draw = torch.Generator().manual_seed(0)
     u, v = (torch.nn.functional.normalize(torch.randn(40, 5, generator=draw), dim=1) for _ in range(2))
     labels[3] = 99  # alone in its class
-    assert two_view_loss(u, v, weights, 0.5).item() == pytest.approx(objective.ideal(u, v, labels, 0.5).item(), abs=1e-5)
-    functions = two_view_loss(u, v, weights_for(small, method), 0.5, implementation="fused")
+    assert two_view_loss(u, v, Problem(weights, 0.5)).item() == pytest.approx(
+        objective.ideal(u, v, labels, 0.5).item(), abs=1e-5
+    )
+    functions = two_view_loss(u, v, Problem(weights_for(small, method), 0.5), implementation="fused")
     assert functions.item() == pytest.approx(objective.ideal(u, v, small.y, 0.5).item(), abs=1e-5)
 
 
@@ -157,5 +156,6 @@ def test_the_ideal_objective_needs_labels_and_two_views(small: Graph) -> None:
 def test_none_is_a_word_or_a_value(nothing: str | None) -> None:
     """A command line and TOML know the word alone."""
     method = plus(GRACE).configure(steps=nothing, feature_scale=nothing, top_k=nothing)
-    assert isinstance(method.similarity, Similarity) and method.similarity.steps is None and method.similarity.top_k is None
+    similarity = method.similarity
+    assert isinstance(similarity, Similarity) and similarity.steps is None and similarity.top_k is None
     assert method.feature_scale == "none"

@@ -36,6 +36,7 @@ def test_all_neighbours_give_the_embeddings_of_the_whole_graph(kind: str, layers
     torch.testing.assert_close(encoder.of_some_nodes(view), encoder(graph.x, whole_graph(graph))[nodes])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["small", "weighted"])
 def test_what_a_node_receives_is_unbiased(kind: str, request: pytest.FixtureRequest) -> None:
     """Over draws of two neighbours, with edges removed: Σ_j keep · Â_ij x_j with the degrees that remain on average."""

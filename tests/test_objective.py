@@ -7,23 +7,24 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor
+from torch import Tensor, nn
 
 from graphkin import EnhancedInfoNCE, InfoNCE, Similarity
 from graphkin.errors import GraphError, SettingError
-from graphkin.methods.method import Neighbours
 from graphkin.objectives import reference as objective
 from graphkin.similarity import Stored
 from graphkin.support.sparse import SparseMatrix
-from graphkin.weights.node import (
+from graphkin.weights import (
     AllAlike,
     Attraction,
     Candidates,
     Linked,
+    Neighbours,
     NodeWeights,
     OwnOnly,
     PairWeights,
     Repulsion,
+    StoredWeights,
 )
 from tests import paper
 from tests.cases import Case, cases, make_case, taus, unit
@@ -339,3 +340,42 @@ def test_modules_take_any_precision() -> None:
         assert float(loss.detach()) == pytest.approx(expected, rel=1e-2)
         assert u.grad is not None
         assert u.grad.dtype == rows
+
+
+def test_a_loss_on_its_device_stays_what_it_is() -> None:
+    case = make_case(6, n=10)
+    matrix = torch.tensor(similarity_matrix(case), dtype=F64)
+    loss = EnhancedInfoNCE(matrix, anchors=4)
+    weights, source = loss.weights, loss.generator
+    for moved in (loss.to("cpu"), loss.cpu(), loss.float(), loss.to(torch.float16), nn.Sequential(loss).double()[0]):
+        assert moved is loss and loss.weights is weights and loss.generator is source
+    assert loss(case.u, case.v).dtype == F64, "that of its similarity"
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_a_loss_moves_its_weights(stored: bool) -> None:
+    """The device without data stands for a GPU; tests/test_gpu.py computes on one."""
+    loss = EnhancedInfoNCE(torch.eye(4), stored=stored, seed=3)
+    seeded: list[tuple[object, ...]] = []
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("graphkin.objectives.losses.generator", lambda *given: seeded.append(given))
+        loss.to("meta")
+    assert loss.weights.device == torch.device("meta")
+    positive = loss.weights.positive
+    assert isinstance(positive, Attraction) and isinstance(positive.tau, Tensor) and positive.tau.is_meta
+    assert positive.similarity is loss.weights.negative.similarity and positive.similarity.device.type == "meta"
+    assert isinstance(loss.weights, StoredWeights) == stored
+    assert seeded == [(3, "sampling", torch.device("meta"))], "a generator belongs to a device"
+
+
+def test_the_base_objective_builds_nothing_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = make_case(6, n=10)
+    loss = InfoNCE(0.5)
+    expected = loss(case.u, case.v)
+    with monkeypatch.context() as patched:
+        for name in ("NodeWeights", "Problem", "generator"):
+            patched.setattr(f"graphkin.objectives.losses.{name}", None)
+        assert torch.equal(loss(case.u, case.v), expected)
+    other = make_case(7, n=6)
+    assert float(loss(other.u, other.v)) == pytest.approx(float(objective.infonce(other.u, other.v, 0.5)), abs=1e-12)
+    assert loss(case.u.float(), case.v.float()).dtype == torch.float32

@@ -7,41 +7,45 @@ import os
 import signal
 import subprocess
 import sys
-import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors import safe_open
 from safetensors.torch import load_file
 
 from graphkin import Graph, fit
+from graphkin.commands.cli import run
 from graphkin.errors import GraphError, SettingError
 from graphkin.support import parallel
-from graphkin.support.parallel import Peers, launched
+from graphkin.support.launch import launched
+from graphkin.support.parallel import Peers
 from graphkin.support.randomness import chances, random_key
-from graphkin.training.fit import device_named
-from tests.parallel_steps import STEPS, steps
+from graphkin.training.device import device_named
+from tests.killed_at import STEP, AtCall, ended, meetings, started, together, words
+from tests.kills import new_folder
+from tests.parallel_agreement import agree
+from tests.parallel_steps import STEPS, steps, write_steps
+from tests.wording import refused
 
 ROOT = Path(__file__).parents[1]
 
 
-def torchrun(processes: int, *arguments: object) -> list[str]:
+def torchrun(processes: int, module: str, *arguments: object) -> subprocess.CompletedProcess[str]:
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
-    return [*launcher, "-m", *map(str, arguments)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
+    command = [*launcher, "-m", module, *map(str, arguments)]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
 
-def environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
-
-
-def run(processes: int, *arguments: object) -> subprocess.CompletedProcess[str]:
-    command = torchrun(processes, *arguments)
-    return subprocess.run(command, env=environment(), capture_output=True, text=True, timeout=300, check=False)
+def called(processes: int, function: Callable[..., Any], *given: Any) -> list[int | None]:
+    """The exit statuses of processes that call a function together."""
+    return [ended(process) for process in [started(function, *given, **place) for place in meetings(processes)]]
 
 
 @pytest.fixture(scope="module")
@@ -49,10 +53,10 @@ def alone() -> dict[str, torch.Tensor]:
     return steps()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processes", [2, 3])
 def test_loss_and_gradient_are_those_of_one_process(processes: int, alone: dict[str, torch.Tensor], tmp_path: Path) -> None:
-    done = run(processes, "tests.parallel_steps", tmp_path / "steps")
-    assert done.returncode == 0, done.stderr
+    assert called(processes, write_steps, tmp_path / "steps") == [0] * processes
     assert_same_steps(load_file(tmp_path / "steps"), alone)
 
 
@@ -65,9 +69,9 @@ def assert_same_steps(together: dict[str, torch.Tensor], alone: dict[str, torch.
         assert (several - one).norm() <= within * one.norm(), name
 
 
+@pytest.mark.slow
 def test_processes_agree(tmp_path: Path) -> None:
-    done = run(3, "tests.parallel_agreement", tmp_path)
-    assert done.returncode == 0, done.stderr
+    assert called(3, agree, tmp_path) == [0, 0, 0]
     said = [(tmp_path / f"{rank}").read_text(encoding="utf-8").splitlines() for rank in range(3)]
     assert said[0] == ["from the first: 0", "elsewhere", "elsewhere", "any: True", "joined once"]
     assert said[1] == ["from the first: 0", "told: rank 1 differs", "told: rank 1", "any: True", "joined once"]
@@ -99,14 +103,15 @@ def test_a_chance_depends_on_its_pair_alone() -> None:
         assert abs(correlation) < 5 / found.numel() ** 0.5
 
 
-def test_fit_by_several_processes_is_fit(tmp_path: Path) -> None:
-    how = ["fit", "synthetic-300", "--epochs", 5, "--json", "--no-baselines"]
-    done = run(2, "graphkin", *how, "--out", tmp_path / "several", "--memory", "2GiB")
+@pytest.mark.slow
+def test_fit_by_torchrun_is_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    how = ["fit", "synthetic-300", "--epochs", "5", "--json", "--no-baselines"]
+    done = torchrun(2, "graphkin", *how, "--out", tmp_path / "several", "--memory", "2GiB")
     assert done.returncode == 0, done.stderr
     record = json.loads(done.stdout)
     assert record["epochs"] == 5
-    command = [sys.executable, "-m", "graphkin", *map(str, how), "--out", str(tmp_path / "one")]
-    one = json.loads(subprocess.run(command, env=environment(), capture_output=True, check=True).stdout)
+    assert run([*how, "--out", str(tmp_path / "one")]) == 0
+    one = json.loads(capsys.readouterr().out)
     np.testing.assert_allclose(record["losses"], one["losses"], rtol=1e-5)
     several, alone = (np.load(tmp_path / folder / "embeddings.npy") for folder in ("several", "one"))
     np.testing.assert_allclose(several, alone, atol=1e-3 * np.abs(alone).max())  # Adam divides by small gradients
@@ -114,81 +119,65 @@ def test_fit_by_several_processes_is_fit(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "several"]
 
 
-def test_a_lost_process_ends_the_run_in_words_and_the_checkpoint_stays(tmp_path: Path) -> None:
-    folder, epochs = tmp_path / "run", 40
-    how = ["fit", "synthetic-300", "--checkpoint-every", "5", "--no-baselines", "--json", "--out", str(folder)]
-    slow = [*how, "--epochs", "100000"]
-    running = subprocess.Popen(torchrun(2, "graphkin", *slow), env=environment(), stderr=subprocess.PIPE, text=True)
-    _wait_for(folder / "checkpoint.graphkin", running)
-    (second,) = [child for child in psutil.Process(running.pid).children() if child.environ()["RANK"] == "1"]
-    second.kill()
-    _, said = running.communicate(timeout=120)
-    assert running.returncode != 0
-    words = [line for line in said.splitlines() if line.startswith("graphkin: ")]
-    assert words
-    assert all("process" in line and "the same command goes on from the last checkpoint" in line for line in words)
-    assert "graphkin/loop.py" not in said, "the traceback is torchrun's own"
-    reached = _epoch(folder / "checkpoint.graphkin")
-    assert reached >= 5
-
-    command = [sys.executable, "-m", "graphkin", *slow]
-    command[command.index("100000")] = str(epochs)
-    other = subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
-    assert other.returncode == 2 and "another epochs" in other.stderr
-    assert _epoch(folder / "checkpoint.graphkin") == reached, "a run that cannot go on from it leaves it alone"
-
-    again = subprocess.Popen(torchrun(3, "graphkin", *slow), env=environment(), stderr=subprocess.PIPE, text=True)
-    _wait_for(folder / "checkpoint.graphkin", again, later_than=reached)
-    again.terminate()
-    again.communicate(timeout=120)
+FIT = ["fit", "synthetic-300", "--checkpoint-every", "5", "--no-baselines", "--out", "run"]
 
 
+@pytest.mark.slow
+def test_a_lost_process_ends_the_run_in_words_and_the_checkpoint_stays(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    checkpoint = tmp_path / "run" / "checkpoint.graphkin"
+    epochs = ["--epochs", "9"]
+    done = torchrun(2, "tests.last_is_killed", 8, *FIT, *epochs)
+    assert done.returncode != 0
+    told = [line for line in done.stderr.splitlines() if line.startswith("graphkin: ")]
+    assert told
+    assert all("process" in line and "checkpoint" in line for line in told)
+    assert "graphkin/training" not in done.stderr, "the traceback is torchrun's own"
+    assert _epoch(checkpoint) == 5
+    assert run([*FIT, "--epochs", "40"]) == 2
+    assert "epochs" in capsys.readouterr().err
+    assert _epoch(checkpoint) == 5, "a run that cannot go on from it leaves it alone"
+    assert together([*FIT, *epochs], tmp_path, None, None, None) == [0, 0, 0], words(tmp_path)
+    assert json.loads(Path("run/run.json").read_text(encoding="utf-8"))["epochs"] == 9
+    assert not checkpoint.exists()
+
+
+@pytest.mark.slow
 def test_ctrl_c_in_one_process_ends_all_and_keeps_what_was_learned(tmp_path: Path) -> None:
-    folder = tmp_path / "run"
-    how = ["fit", "synthetic-300", "--checkpoint-every", "5", "--epochs", "100000", "--json", "--out", str(folder)]
-    running = subprocess.Popen(
-        torchrun(2, "graphkin", *how), env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    _wait_for(folder / "checkpoint.graphkin", running)
-    (second,) = [child for child in psutil.Process(running.pid).children() if child.environ()["RANK"] == "1"]
-    second.send_signal(signal.SIGINT)
-    printed, said = running.communicate(timeout=120)
-    record = json.loads(printed)
-    assert record["interrupted"] and 5 <= record["epochs"] < 100_000, said
-    assert (folder / "embeddings.npy").exists() and (folder / "checkpoint.graphkin").exists()
-
-
-def _wait_for(checkpoint: Path, running: subprocess.Popen[str], later_than: int = 0) -> None:
-    end = time.monotonic() + 240
-    while not checkpoint.exists() or _epoch(checkpoint) <= later_than:
-        assert running.poll() is None, running.communicate()[1]
-        assert time.monotonic() < end
-        time.sleep(0.1)
+    folder = new_folder(tmp_path, "work")
+    statuses = together([*FIT, "--epochs", "100000"], folder, None, AtCall(STEP, 7, signal.SIGINT))
+    assert statuses == [128 + signal.SIGINT, 0], words(folder)
+    record = json.loads((folder / "run" / "run.json").read_text(encoding="utf-8"))
+    assert record["interrupted"] and record["epochs"] == 7
+    assert (folder / "run" / "embeddings.npy").exists()
+    assert _epoch(folder / "run" / "checkpoint.graphkin") == 7
 
 
 def _epoch(path: Path) -> int:
-    from safetensors import safe_open
-
     with safe_open(path, framework="pt") as file:
         return int(file.metadata()["epoch"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "facts"),
     [
-        (["fit", "nowhere.csv"], "nowhere.csv"),
-        (["fit", "--memory", "1MB"], "memory must be at least"),
-        (["fit", "--method", "graph-mlp", "cora-bundled"], "graph-mlp is trained by one"),
-        (["datasets"], "torchrun goes with fit"),
+        (["fit", "nowhere.csv"], ["nowhere.csv"]),
+        (["fit", "synthetic-60", "--memory", "1MB"], ["memory", "GiB"]),
+        (["fit", "synthetic-60", "--method", "graph-mlp"], ["graph-mlp", "processes"]),
+        (["datasets"], ["torchrun", "fit"]),
     ],
 )
-def test_a_mistake_is_told(arguments: list[str], words: str, tmp_path: Path) -> None:
-    done = run(2, "graphkin", *arguments, *(["--out", tmp_path / "run"] if arguments[0] == "fit" else []))
-    told = [line for line in done.stderr.splitlines() if line.startswith("graphkin: ")]
-    assert done.returncode != 0
-    assert told and all(words in line for line in told)
+def test_a_mistake_is_told(arguments: list[str], facts: list[str], tmp_path: Path) -> None:
+    folder = new_folder(tmp_path, "work")
+    assert together([*arguments, *(["--out", "run"] if arguments[0] == "fit" else [])], folder, None, None) == [2, 2]
+    said = [line for rank in (0, 1) for line in words(folder, rank).splitlines()]
+    told = [line for line in said if line.startswith("graphkin: ")]
+    assert told and all(fact in line for line in told for fact in facts), told
     assert len(told) == 1 or arguments[0] != "fit"
-    assert not (tmp_path / "run" / "run.json").exists()
+    assert not (folder / "run" / "run.json").exists()
 
 
 @pytest.fixture
@@ -198,10 +187,10 @@ def two(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("two")
 def test_what_several_processes_cannot_do(small: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(SettingError, match="is trained by one"):
+    with refused(SettingError, "graph-mlp", "processes"):
         fit(small, "graph-mlp")
     monkeypatch.setattr(parallel, "_current", Peers(0, 41, 0, 2))
-    with pytest.raises(GraphError, match="as many nodes as processes, found 40 and 41"):
+    with refused(GraphError, "nodes", 40, 41):
         fit(small)
 
 
@@ -212,10 +201,10 @@ def test_every_process_has_a_gpu_of_its_own(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(parallel, "_current", Peers(3, 4, 1, 2))
     assert device_named("auto") == device_named("cuda") == torch.device("cuda", 1)
     assert device_named("cpu") == torch.device("cpu")
-    with pytest.raises(SettingError, match="a GPU each"):
+    with refused(SettingError, "device", "cuda:0"):
         device_named("cuda:0")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
-    with pytest.raises(SettingError, match="2 processes were started on this machine, and PyTorch sees 1 GPUs"):
+    with refused(SettingError, "2 processes", "1 GPU"):
         device_named("auto")
 
 
@@ -227,16 +216,17 @@ def test_who_is_launched_is_read_from_the_environment(monkeypatch: pytest.Monkey
     assert launched().size == 1, "without an address nobody can be met"
     monkeypatch.setenv("MASTER_ADDR", "localhost")
     monkeypatch.setenv("MASTER_PORT", "29500")
-    assert launched() == Peers(3, 8, 1, 2)
+    found = launched()
+    assert (found.rank, found.size, found.local_rank, found.local_size) == (3, 8, 1, 2)
     monkeypatch.setenv("RANK", "three")
-    with pytest.raises(SettingError, match="RANK must be a whole number, found 'three'"):
+    with refused(SettingError, "RANK", "three"):
         launched()
 
 
 def test_memory_is_shared_by_the_processes_of_a_machine(small: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    from graphkin.methods.presets import method_named
-    from graphkin.training.plans import plan_for
+    from graphkin.execution import decide
+    from graphkin.methods import method_named
 
-    whole = plan_for(small, method_named("grace+"), torch.device("cpu")).memory
+    whole = decide(small, method_named("grace+"), torch.device("cpu")).memory
     monkeypatch.setattr(parallel, "_current", Peers(0, 8, 0, 4))
-    assert plan_for(small, method_named("grace+"), torch.device("cpu")).memory == whole // 4
+    assert decide(small, method_named("grace+"), torch.device("cpu")).memory == whole // 4

@@ -11,21 +11,21 @@ from sklearn.linear_model import LogisticRegression
 
 from benchmarks.probe import propagated
 from graphkin.errors import SettingError, SplitError
+from graphkin.evaluation import logistic
 from graphkin.evaluation import probe as module
-from graphkin.evaluation.probe import (
-    STRENGTHS,
-    ProbeResult,
-    logistic_regressions,
-    probe,
-    probe_adam,
-    probe_sklearn,
-    probe_torch,
-)
+from graphkin.evaluation.logistic import logistic_regressions
+from graphkin.evaluation.probe import STRENGTHS, ProbeResult, probe, probe_adam, probe_sklearn, probe_torch
 from graphkin.graphs.splits import Split, random_split
 from graphkin.support.randomness import generator
+from tests.wording import refused
 
 Way = Callable[[np.ndarray, np.ndarray, Split], ProbeResult]
 FEW = (STRENGTHS[0], 1.0, STRENGTHS[-1])
+
+
+def adam(rows: np.ndarray, labels: np.ndarray, split: Split) -> ProbeResult:
+    """A tenth of the usual epochs, which is enough for small problems."""
+    return probe_adam(rows, labels, split, epochs=300)
 
 
 def clusters(nodes: int, classes: int, dims: int, *, spread: float = 1.0, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -90,14 +90,15 @@ def test_problems_do_not_depend_on_those_solved_with_them(monkeypatch: pytest.Mo
     rows, labels = clusters(90, 4, 6)
     targets = torch.from_numpy(labels == np.arange(4)[:, None])
     together = logistic_regressions(torch.from_numpy(rows), targets, STRENGTHS)
-    monkeypatch.setattr(module, "MEMORY", 8 * 10 * 97 * 3)
+    monkeypatch.setattr(logistic, "MEMORY", 8 * 10 * 97 * 3)
     apart = logistic_regressions(torch.from_numpy(rows), targets, STRENGTHS)
     assert torch.allclose(together, apart, rtol=1e-5, atol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("classes", "dims", "spread"), [(2, 5, 1.0), (3, 20, 2.0), (6, 40, 2.0), (4, 150, 3.0), (3, 4, 0.01)])
 def test_same_choice_as_sklearn(classes: int, dims: int, spread: float) -> None:
-    for seed in range(3):
+    for seed in range(2):
         rows, labels = clusters(600, classes, dims, spread=spread, seed=seed)
         split = random_split(600, train=0.2, val=0.2, seed=seed)
         expected, found = probe_sklearn(rows, labels, split), probe_torch(rows, labels, split)
@@ -112,7 +113,7 @@ def test_ties_in_validation_accuracy_go_to_the_lower_log_loss(way: Way) -> None:
     assert way(rows, np.arange(60) % 2, thirds(60)) == (100.0, 100.0, STRENGTHS[-1])
 
 
-@pytest.mark.parametrize("way", [probe_sklearn, probe_torch, probe_adam])
+@pytest.mark.parametrize("way", [probe_sklearn, probe_torch, adam])
 def test_a_class_that_training_does_not_show_is_never_predicted(way: Way) -> None:
     labels = np.arange(90) % 3
     labels[:30] = np.arange(30) % 2 * 2
@@ -124,7 +125,7 @@ def test_a_class_that_training_does_not_show_is_never_predicted(way: Way) -> Non
     assert above == result
 
 
-@pytest.mark.parametrize("way", [probe_sklearn, probe_torch, probe_adam])
+@pytest.mark.parametrize("way", [probe_sklearn, probe_torch, adam])
 def test_labels_need_not_count_from_zero(way: Way) -> None:
     rows, labels = clusters(90, 2, 4)
     assert way(rows, 3 + 2 * labels, thirds(90)) == way(rows, labels, thirds(90))
@@ -140,15 +141,15 @@ def test_tiny_training_sets(train: int, classes: int) -> None:
     assert found == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("way", [probe, probe_sklearn, probe_torch, probe_adam])
+@pytest.mark.parametrize("way", [probe, probe_sklearn, probe_torch, adam])
 def test_one_class_cannot_be_told_from_others(way: Way) -> None:
     rows, labels = clusters(30, 3, 4)
     labels[:10] = 2
-    with pytest.raises(SplitError, match="at least 2 classes, found 1 in 10 nodes"):
+    with refused(SplitError, "2 classes", "1", "10 nodes"):
         way(rows, labels, thirds(30))
 
 
-@pytest.mark.parametrize("way", [probe, probe_sklearn, probe_torch, probe_adam])
+@pytest.mark.parametrize("way", [probe, probe_sklearn, probe_torch, adam])
 def test_shuffling_test_labels_changes_nothing_but_the_test_score(way: Way) -> None:
     rows, labels = clusters(300, 4, 10)
     split = random_split(300, train=0.2, val=0.2)
@@ -161,7 +162,7 @@ def test_shuffling_test_labels_changes_nothing_but_the_test_score(way: Way) -> N
     assert score > other_score + 10
 
 
-@pytest.mark.parametrize("way", [probe_sklearn, probe_torch, probe_adam])
+@pytest.mark.parametrize("way", [probe_sklearn, probe_torch, adam])
 def test_probes_repeat_and_leave_the_global_random_state_alone(way: Way) -> None:
     rows, labels = clusters(90, 3, 5)
     torch_before, numpy_before = torch.get_rng_state(), np.random.get_state()[1].tolist()  # type: ignore[index]
@@ -185,7 +186,7 @@ def test_who_solves_what(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asked == ["probe_sklearn", "probe_sklearn"]
 
 
-@pytest.mark.parametrize("way", [probe, probe_sklearn, probe_torch, probe_adam])
+@pytest.mark.parametrize("way", [probe, probe_sklearn, probe_torch, adam])
 def test_sparse_rows_give_the_same_scores(way: Way) -> None:
     rows, labels = clusters(120, 3, 6)
     rows[np.abs(rows) < 0.5] = 0
@@ -218,9 +219,9 @@ def test_adam_is_the_plain_training_loop() -> None:
 def test_adam_settings() -> None:
     rows, labels = clusters(60, 3, 4)
     assert probe_adam(rows, labels, thirds(60), epochs=3).val >= 0
-    with pytest.raises(SettingError, match="epochs"):
+    with refused(SettingError, "epochs", "1", "0"):
         probe_adam(rows, labels, thirds(60), epochs=0)
-    with pytest.raises(SettingError, match="every"):
+    with refused(SettingError, "every", "1", "0"):
         probe_adam(rows, labels, thirds(60), every=0)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from graphkin import Graph
-from graphkin.experiments.tables import Summary
+from graphkin.experiments.summary import Summary
 from graphkin.report.page import fit_page, reproduction_page
 from tests.test_report import WHERE, run_folder, summary
 
@@ -33,7 +33,7 @@ FLAGS = (
 Browser = Any
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     from selenium import webdriver
 

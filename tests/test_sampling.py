@@ -7,15 +7,26 @@ import torch
 from torch import Tensor
 
 from graphkin import Graph, Similarity
-from graphkin.methods.presets import method_named
-from graphkin.objectives.kernels import two_view_loss
+from graphkin.methods import method_named
+from graphkin.objectives.kernels import Problem, two_view_loss
+from graphkin.objectives.weighting import node_similarity
 from graphkin.similarity import Blend, FeatureCosine, NodeSimilarity, Stored
 from graphkin.support.sparse import SparseMatrix
-from graphkin.training.tasks import similarity_for, weights_for
-from graphkin.weights.node import AllAlike, Attraction, Candidates, Effective, NodeWeights, OwnOnly, Repulsion
-from graphkin.weights.sampling import SomeNodes, draw_candidates, similar_nodes
-from graphkin.weights.temperatures import attraction_temperatures, repulsion_temperatures
-from tests.cases import unit
+from graphkin.weights import (
+    AllAlike,
+    Attraction,
+    Candidates,
+    Effective,
+    NodeWeights,
+    OwnOnly,
+    Repulsion,
+    SomeNodes,
+    attraction_temperatures,
+    draw_candidates,
+    repulsion_temperatures,
+    similar_nodes,
+)
+from tests.cases import unit, weights_for
 
 F64 = torch.float64
 
@@ -44,9 +55,10 @@ def samples(weights: NodeWeights, anchors: Tensor, size: int, near: int, count: 
     return [draw_candidates(weights.num_nodes, anchors, size, draw, weights.near, near) for _ in range(count)]
 
 
+@pytest.mark.slow
 def test_a_node_is_in_a_sample_as_often_as_its_factor_says(similarity: NodeSimilarity) -> None:
     anchors = torch.tensor([3, 17, 18])
-    count = 20_000
+    count = 6_000
     seen, factors = torch.zeros(40), torch.zeros(40, dtype=F64)
     for drawn in samples(weights_of(similarity), anchors, 4, 3, count):
         assert drawn.log_factors is not None and (drawn.columns.diff() > 0).all()
@@ -63,12 +75,13 @@ def test_a_node_is_in_a_sample_as_often_as_its_factor_says(similarity: NodeSimil
     assert chance[of_first[of_first != 3]].min() > 2 * chance[others].max(), "similar nodes are drawn more often"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("near", [0, 3])
 def test_sums_are_unbiased(similarity: NodeSimilarity, views: tuple[Tensor, Tensor], near: int) -> None:
     """The mean of Σ T e^s/τ over many samples is the sum over all nodes, for both transformations."""
     u, _ = views
     anchors = torch.tensor([0, 5, 21, 39])
-    count = 8_000
+    count = 3_000
     scores = (u[anchors] @ u.T / 0.5).exp()
     block = similarity.block(anchors)
     for transformed in (torch.expm1(block / 0.05), torch.exp(-block / 0.1)):
@@ -95,7 +108,7 @@ def test_the_loss_and_its_gradient_tend_to_the_full_ones(
 
     def loss_and_gradient(candidates: Candidates | None) -> tuple[float, Tensor]:
         u, v = (view.clone().requires_grad_() for view in views)
-        loss = two_view_loss(u, v, weights, 0.5, pooling, anchors, candidates)
+        loss = two_view_loss(u, v, Problem(weights, 0.5, pooling, anchors, candidates))
         loss.backward()
         assert u.grad is not None and v.grad is not None
         return loss.item(), torch.stack([u.grad, v.grad])
@@ -114,14 +127,13 @@ def test_weights_of_some_nodes_are_those_of_the_graph(similarity: NodeSimilarity
     weights = weights_of(similarity)
     anchors = torch.tensor([2, 9, 30])
     (drawn,) = samples(weights, anchors, 5, 2, 1)
-    whole = two_view_loss(*views, weights, 0.5, "sum", anchors, drawn)
+    whole = two_view_loss(*views, Problem(weights, 0.5, "sum", anchors, drawn))
     nodes = torch.cat([anchors, drawn.columns]).unique()
     places = drawn._replace(columns=torch.searchsorted(nodes, drawn.columns))
     u, v = (view[nodes] for view in views)
+    some = Problem(SomeNodes.of(weights, nodes), 0.5, "sum", torch.searchsorted(nodes, anchors), places)
     for implementation in ("reference", "blocked"):
-        some = SomeNodes.of(weights, nodes)
-        sets = (torch.searchsorted(nodes, anchors), places)
-        torch.testing.assert_close(two_view_loss(u, v, some, 0.5, "sum", *sets, implementation), whole)
+        torch.testing.assert_close(two_view_loss(u, v, some, implementation), whole)
 
 
 def test_temperatures_from_a_sample_tend_to_those_from_all_nodes(similarity: NodeSimilarity) -> None:
@@ -147,7 +159,7 @@ def test_nodes_without_similar_ones_draw_none() -> None:
     assert drawn.columns.numel() <= 2
 
 
-def test_similar_nodes_come_from_what_is_kept(small: Graph) -> None:
+def test_similar_nodes_come_from_what_is_stored(small: Graph) -> None:
     assert similar_nodes(Similarity(beta=0.3).on(small)) is None
     sparse = Similarity(beta=0.0, top_k=3).on(small)
     assert isinstance(sparse, Stored) and similar_nodes(sparse) is sparse.matrix
@@ -158,27 +170,28 @@ def test_similar_nodes_come_from_what_is_kept(small: Graph) -> None:
     torch.testing.assert_close(near.to_dense().gather(1, largest.indices), largest.values)
 
 
-def test_a_sampled_method_keeps_the_similarity_of_all_pairs_where_it_fits(small: Graph) -> None:
+def test_a_sampled_method_stores_the_node_similarity_all_pairs_where_it_fits(small: Graph) -> None:
     method = method_named("grace+").configure(candidates=12, anchors=8)
-    weights = weights_for(small, method, kept="weights")
+    weights = weights_for(small, method, stored="similarity")
     assert isinstance(weights.positive, Attraction) and isinstance(weights.positive.similarity, Stored)
-    everything = weights_for(small, method.configure(candidates=None), kept="nothing")
+    everything = weights_for(small, method.configure(candidates=None), stored="nothing")
     for sampled, full in zip(weights.block(), everything.block(), strict=True):
         torch.testing.assert_close(sampled, full, rtol=1e-4, atol=1e-5)
     assert weights.near is not None, "similar nodes are candidates"
-    on_the_fly = weights_for(small, method, kept="nothing")
+    on_the_fly = weights_for(small, method, stored="nothing")
     assert isinstance(on_the_fly.positive, Attraction) and not isinstance(on_the_fly.positive.similarity, Stored)
 
 
 def test_a_sampled_method_never_makes_a_matrix_of_the_largest_pageranks(small: Graph) -> None:
     method = method_named("grace+").configure(candidates=12, anchors=8, top_k=5)
-    for given in (None, similarity_for(small, method, kept="weights")):
-        weights = weights_for(small, method, given, kept="weights")
+    for given in (None, node_similarity(small, method, "similarity")):
+        weights = weights_for(small, method, given, stored="similarity")
         assert isinstance(weights.positive, Attraction) and isinstance(weights.positive.similarity, Blend)
         assert isinstance(weights.positive.similarity.structure, Stored)
         assert weights.near is weights.positive.similarity.structure.matrix
 
 
+@pytest.mark.slow
 def test_the_total_of_clipped_cosines_is_estimated_on_large_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
     draw = torch.Generator().manual_seed(0)
     features = FeatureCosine(torch.randn(3000, 6, generator=draw) + 0.3)
@@ -192,15 +205,15 @@ def test_temperatures_of_a_sampled_method_are_exact_while_all_pairs_are_few(
     small: Graph, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     method = method_named("grace+").configure(candidates=12, anchors=8, top_k=5, effective_positives=3)
-    weights = weights_for(small, method)
+    weights = weights_for(small, method, stored="similarity")
     assert isinstance(weights.positive, Attraction) and isinstance(weights.negative, Repulsion)
     exact = attraction_temperatures(weights.positive.similarity, 3)
     assert isinstance(weights.positive.tau, Tensor) and torch.equal(weights.positive.tau, exact)
     assert isinstance(weights.negative.tau, Tensor)
-    monkeypatch.setattr("graphkin.training.tasks.EXACT_TEMPERATURES", {"cpu": 39})
-    lazy = weights_for(small, method)
+    monkeypatch.setattr("graphkin.objectives.weighting.EXACT_TEMPERATURES", {"cpu": 39})
+    lazy = weights_for(small, method, stored="similarity")
     assert isinstance(lazy.positive, Attraction) and lazy.positive.tau == Effective(3)
-    stored = weights_for(small, method.configure(top_k=None), kept="weights")
+    stored = weights_for(small, method.configure(top_k=None), stored="similarity")
     assert isinstance(stored.positive, Attraction) and isinstance(stored.positive.tau, Tensor), "all pairs are at hand"
 
 

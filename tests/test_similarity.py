@@ -13,6 +13,8 @@ from graphkin.similarity import (
     Blend,
     Computed,
     FeatureCosine,
+    Labels,
+    LabelSimilarity,
     NodeSimilarity,
     PageRank,
     PageRankCosine,
@@ -20,6 +22,7 @@ from graphkin.similarity import (
     aligned_empty,
     aligned_rows,
     as_similarity,
+    never_waits,
 )
 from graphkin.similarity.blocks import is_aligned
 from graphkin.support.sparse import SparseMatrix
@@ -237,3 +240,135 @@ def test_aligned_rows_of_any_matrix(layout: str) -> None:
     found = aligned_rows(matrix, rows)
     assert torch.equal(found, matrix[rows])
     assert is_aligned(found)
+
+
+def every_kind(graph: Graph, dtype: torch.dtype = torch.float32) -> dict[str, NodeSimilarity]:
+    matrix = Similarity(beta=0.4).on(graph, dtype).stored()
+    return {
+        "ppr": Similarity(beta=0.0).on(graph, dtype),
+        "exact": Similarity(beta=0.0, steps=None).on(graph, dtype),
+        "ppr-cosine": Similarity(beta=0.0, structure="ppr-cosine").on(graph, dtype),
+        "features": FeatureCosine(graph.x.to(dtype=dtype)),
+        "sparse features": FeatureCosine(SparseMatrix.from_dense(graph.x.to(dtype=dtype).to_dense())),
+        "blend": Similarity(beta=0.4).on(graph, dtype),
+        "top_k": Similarity(beta=0.4, top_k=5).on(graph, dtype),
+        "stored": matrix,
+        "sparse": matrix.top(4),
+        "function": Computed(lambda rows: matrix.block(rows), graph.num_nodes),
+    }
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, F64])
+def test_a_similarity_knows_its_dtype(small: Graph, dtype: torch.dtype) -> None:
+    for name, similarity in every_kind(small, dtype).items():
+        assert similarity.dtype == dtype == similarity.block(torch.tensor([3])).dtype, name
+    for rounded in (torch.bfloat16, torch.float16):
+        half = Stored(torch.eye(4).to(rounded))
+        assert half.dtype == torch.float32 == half.block(torch.tensor([1])).dtype
+    numbers = Computed(lambda rows: torch.ones(len(rows), 4, dtype=torch.int64), 4)
+    assert numbers.dtype == torch.float32 == numbers.block(torch.tensor([0])).dtype
+
+
+def test_the_function_is_asked_for_one_row_to_learn_its_dtype() -> None:
+    asked: list[int] = []
+
+    def rows_of(rows: torch.Tensor) -> torch.Tensor:
+        asked.append(len(rows))
+        return torch.ones(len(rows), 5, dtype=F64)
+
+    similarity = Computed(rows_of, 5)
+    assert (similarity.dtype, similarity.dtype, asked) == (F64, F64, [1])
+
+
+def test_everything_a_similarity_holds_moves_to_another_device(small: Graph) -> None:
+    """The device without data stands for a GPU; tests/test_gpu.py computes on one."""
+    there = torch.device("meta")
+    kinds = {**every_kind(small), "labels": Labels().on(small)}
+    for name, similarity in kinds.items():
+        assert similarity.to("cpu") is similarity and similarity.dtype == torch.float32
+        moved = similarity.to(there)
+        assert type(moved) is type(similarity) and moved.device == there and similarity.device.type == "cpu", name
+        for part in vars(moved).values():
+            assert not isinstance(part, torch.Tensor | SparseMatrix | NodeSimilarity) or part.device == there, name
+        assert (moved.dtype, moved.symmetric, moved.num_nodes) == (similarity.dtype, similarity.symmetric, 40), name
+    stored = kinds["stored"].to(there)
+    assert isinstance(stored, Stored) and isinstance(stored.matrix, torch.Tensor) and stored.matrix.stride() == (48, 1)
+
+
+@pytest.mark.parametrize("form", ["dense", "sparse"])
+def test_the_digest_of_a_stored_similarity_is_of_all_its_entries(form: str) -> None:
+    dense = torch.rand(300, 300, generator=torch.Generator().manual_seed(0)) + 0.1
+
+    def stored(matrix: torch.Tensor) -> Stored:
+        return Stored(matrix if form == "dense" else SparseMatrix.from_dense(matrix), symmetric=False)
+
+    digest = stored(dense).digest()
+    assert len(digest) == 64 and digest == stored(dense.clone()).digest() == stored(dense.clone()).to("cpu").digest()
+    for row, column in ((0, 0), (123, 257), (299, 299)):
+        changed = dense.clone()
+        changed[row, column] = 0.05
+        assert stored(changed).digest() != digest
+    assert stored(dense.double()).digest() != digest
+    if form == "dense":
+        padded = stored(dense).stored()
+        assert padded.digest() == digest, "how rows lie in memory does not matter"
+        assert stored(dense.bfloat16()).digest() != digest
+
+
+def test_the_digest_of_a_similarity_that_is_computed_is_of_some_rows() -> None:
+    def digest(n: int, changed: int | None = None, dtype: torch.dtype = torch.float32) -> str:
+        matrix = torch.rand(n, n, generator=torch.Generator().manual_seed(0), dtype=torch.float32).to(dtype)
+        if changed is not None:
+            matrix[changed] += 0.5
+        return Computed(lambda rows: matrix[rows], n).digest()
+
+    assert digest(40) == digest(40) == digest(40, dtype=F64), "as float32"
+    assert len({digest(40), digest(41), *(digest(40, node) for node in range(40))}) == 42, "all rows of a small graph"
+    few = [digest(1000), digest(1000, 0), digest(1000, 999)]
+    assert len(set(few)) == 3 and digest(1000, 1) == few[0], "256 of a larger one"
+
+
+def test_the_digest_tells_settings_apart(small: Graph) -> None:
+    settings = [Similarity(), Similarity(beta=0.6), Similarity(alpha=0.2), Similarity(steps=3), Similarity(top_k=5)]
+    assert len({setting.on(small).digest() for setting in settings}) == len(settings)
+
+
+@pytest.mark.parametrize(
+    ("settings", "shortcut"),
+    [
+        (Similarity(), {"top_k": 32, "steps": None}),
+        (Similarity(beta=0.0, structure="ppr-cosine"), {"top_k": 32, "steps": None}),
+        (Similarity(beta=1.0), {}),
+        (Similarity(top_k=5), {}),
+    ],
+)
+def test_the_largest_pageranks_can_stand_for_all(settings: Similarity, shortcut: dict[str, int | None]) -> None:
+    assert settings.shortcut() == shortcut
+
+
+def test_what_is_zero_or_one() -> None:
+    labels = LabelSimilarity(torch.tensor([0, 1, -1]))
+    assert labels.is_indicator() and NodeSimilarity.is_indicator(labels)
+    for matrix, expected in ((torch.eye(3), True), (2 * torch.eye(3), False)):
+        function = Computed(matrix.__getitem__, 3)
+        for similarity in (Stored(matrix), Stored(SparseMatrix.from_dense(matrix)), function):
+            assert similarity.is_indicator() == expected
+
+
+def test_who_never_waits_for_a_gpu(small: Graph) -> None:
+    cpu, gpu, x = torch.device("cpu"), torch.device("cuda"), small.x
+    sparse = SparseMatrix.from_dense(torch.eye(40))
+    nothing = torch.empty(0)
+    wide = SparseMatrix.from_parts(torch.zeros(40_001, dtype=torch.long), nothing.long(), nothing, (40_000, 10_000))
+    of_largest, of_all = Similarity(top_k=5), Similarity()
+    assert never_waits(None, x, gpu, stored=False) and never_waits(of_all, x, gpu, stored=True, some_rows=True)
+    assert not never_waits(of_all, x, gpu, stored=False) and not never_waits(Labels(), x, gpu, stored=False)
+    assert never_waits(of_largest, x, gpu, stored=False) and not never_waits(of_largest, x, gpu, stored=False, some_rows=True)
+    assert never_waits(of_largest, sparse, gpu, stored=False), "small features are dense on a GPU"
+    assert not never_waits(of_largest, sparse, cpu, stored=False) and not never_waits(of_largest, wide, gpu, stored=False)
+    assert never_waits(Similarity(beta=0.0, top_k=5), wide, gpu, stored=False), "no features at all"
+    for settings in (of_largest, of_all):
+        assert never_waits(settings.on(small), x, cpu, stored=False) == never_waits(settings, x, cpu, stored=False)
+    assert never_waits(of_all.on(small).stored(), x, gpu, stored=False, some_rows=True)
+    assert not never_waits(Stored(sparse), x, gpu, stored=False, some_rows=True)
+    assert not never_waits(Computed(lambda rows: rows, 40), x, gpu, stored=False)

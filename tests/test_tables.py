@@ -104,12 +104,12 @@ def test_weights_count() -> None:
 
 def test_edges_alone_need_features_to_be_made(tmp_path: Path) -> None:
     written(tmp_path, nodes=None)
-    with pytest.raises(GraphError, match=r"no node features.*features='degree'.*features='positional'"):
+    with pytest.raises(GraphError, match=r"no node features.*'degree'.*'positional'"):
         open_graph(tmp_path)
     graph = open_graph(tmp_path, features="degree")
     assert graph.ids is not None
     assert sorted(graph.ids.tolist()) == ["007", "ann", "bob"]
-    with pytest.raises(SettingError, match="Did you mean 'degree'"):
+    with pytest.raises(SettingError, match=r"'degrees'.*'degree'"):
         open_graph(tmp_path, features="degrees")
     circle = np.stack([np.arange(12), (np.arange(12) + 1) % 12])
     ring = Graph.from_arrays(None, circle, features="positional", num_nodes=12)
@@ -135,29 +135,25 @@ def test_positional_features_are_eigenvectors() -> None:
 @pytest.mark.parametrize(
     ("edges", "nodes", "message"),
     [
-        ("a,b\n1,2\n", NODES, "must have the columns source and target in its first line, found: a, b"),
-        (EDGES, "name,f\nann,1\n", "must have the column id in its first line, found: name, f"),
-        ("source,target\nann,eve\n", NODES, "every target must be the id of a node, found 1 unknown, the first 'eve'"),
-        ("source,target\n,bob\n", NODES, "every row needs a source, found 1 without one"),
-        (EDGES, "id,f\nann,1\nbob,2\nann,3\n007,1\n", "an id of its own, found 1 repeated, the first 'ann'"),
-        (EDGES, "id,f\nann,1\n,2\n", "every row needs a id, found 1 without one"),
-        (
-            EDGES,
-            "id,f,city\nann,1,x\nbob,2,y\n007,1,z\n",
-            r"found text, dates or nothing in 'city'.*--ignore city",
-        ),
-        (EDGES, "id,f\nann,1\nbob,\n007,1\n", "found 1 missing in 'f', the first in row 2"),
-        (EDGES, "id,f\nann,1\nbob,nan\n007,1\n", "found 1 missing in 'f'"),
-        (EDGES, "id,f\nann,1\nbob,inf\n007,1\n", "features must be finite"),
-        (EDGES, "id,f,f\nann,1,1\nbob,2,2\n007,1,1\n", "must name each column once, found 'f' 2 times"),
-        (EDGES, "id,f\nann,1,7\nbob,2\n", "cannot be read as a table"),
-        (EDGES, "", "must have the column id in its first line, found: none|cannot be read as a table"),
-        ("", NODES, "must have the columns source and target in its first line, found: none|cannot be read as a table"),
-        (EDGES, "id,f\n", "has no nodes"),
+        ("a,b\n1,2\n", NODES, r"edges\.csv .*source and target.* found: a, b"),
+        (EDGES, "name,f\nann,1\n", r"nodes\.csv .*column id.* found: name, f"),
+        ("source,target\nann,eve\n", NODES, r"edges\.csv: .*target.* found 1 .*'eve'"),
+        ("source,target\n,bob\n", NODES, r"edges\.csv: .*source.* found 1"),
+        (EDGES, "id,f\nann,1\nbob,2\nann,3\n007,1\n", r"nodes\.csv: .*id.* found 1 .*'ann'"),
+        (EDGES, "id,f\nann,1\n,2\n", r"nodes\.csv: .*id.* found 1"),
+        (EDGES, "id,f,city\nann,1,x\nbob,2,y\n007,1,z\n", r"nodes\.csv: .*found text.* 'city'.*--ignore city"),
+        (EDGES, "id,f\nann,1\nbob,\n007,1\n", r"nodes\.csv: .*found 1 missing in 'f'.* row 2"),
+        (EDGES, "id,f\nann,1\nbob,nan\n007,1\n", r"nodes\.csv: .*found 1 missing in 'f'"),
+        (EDGES, "id,f\nann,1\nbob,inf\n007,1\n", r"nodes\.csv: .*finite.* found 1"),
+        (EDGES, "id,f,f\nann,1,1\nbob,2,2\n007,1,1\n", r"nodes\.csv .*column.* found 'f' 2 times"),
+        (EDGES, "id,f\nann,1,7\nbob,2\n", r"nodes\.csv"),
+        (EDGES, "", r"nodes\.csv"),
+        ("", NODES, r"edges\.csv"),
+        (EDGES, "id,f\n", "no nodes"),
         (EDGES, "id\nann\nbob\n007\n", "no node features"),
-        ("source,target,weight\nann,bob,-1\n", NODES, r"weights must be finite and > 0, found 1 others, the first -1\.0"),
-        ("source,target,weight\nann,bob,heavy\n", NODES, "the column 'weight' must be numbers, found string"),
-        ("source,target,weight\nann,bob,\n", NODES, "weights must be finite|must be numbers"),
+        ("source,target,weight\nann,bob,-1\n", NODES, r"weights .*> 0.* found 1 .*-1\.0"),
+        ("source,target,weight\nann,bob,heavy\n", NODES, r"edges\.csv: .*'weight'.* found string"),
+        ("source,target,weight\nann,bob,\n", NODES, r"edges\.csv.*weight"),
     ],
 )
 def test_refused_tables(tmp_path: Path, edges: str, nodes: str, message: str) -> None:
@@ -166,23 +162,23 @@ def test_refused_tables(tmp_path: Path, edges: str, nodes: str, message: str) ->
 
 
 def test_refused_files(tmp_path: Path) -> None:
-    with pytest.raises(GraphError, match=r"no edges\.csv, edges\.tsv or edges\.parquet, found: nothing"):
+    with pytest.raises(GraphError, match=r"edges\.csv, edges\.tsv or edges\.parquet, found: nothing"):
         open_graph(tmp_path)
     written(tmp_path)
     (tmp_path / "edges.tsv").write_text("x")
-    with pytest.raises(GraphError, match=r"must have one file of edges, found edges\.csv, edges\.tsv"):
+    with pytest.raises(GraphError, match=r"edges.* found edges\.csv, edges\.tsv"):
         open_graph(tmp_path)
     (tmp_path / "graph.txt").write_text("x")
-    with pytest.raises(GraphError, match=r"a file ending in \.npz"):
+    with pytest.raises(GraphError, match=r"\.npz, .*found .*graph\.txt"):
         open_graph(tmp_path / "graph.txt")
     (tmp_path / "edges.tsv").unlink()
     (tmp_path / "nodes.csv").write_bytes(b"id,f\n\xff\xfe,1\n")
-    with pytest.raises(GraphError, match="cannot be read as a table"):
+    with pytest.raises(GraphError, match=r"nodes\.csv"):
         open_graph(tmp_path)
     (tmp_path / "broken.parquet").write_bytes(b"PAR1 no")
-    with pytest.raises(GraphError, match="cannot be read as a table"):
+    with pytest.raises(GraphError, match=r"broken\.parquet"):
         open_graph(tmp_path / "broken.parquet")
-    with pytest.raises(GraphError, match="no file at"):
+    with pytest.raises(GraphError, match=r"missing\.csv"):
         open_graph(tmp_path / "missing.csv")
 
 
@@ -212,16 +208,16 @@ def test_networkx_graphml_and_gexf(tmp_path: Path) -> None:
     networkx.write_gexf(source, tmp_path / "g.gexf")
     assert open_graph(tmp_path / "g.gexf").num_edges == 2
     (tmp_path / "bad.graphml").write_text("<graphml><graph>")
-    with pytest.raises(GraphError, match="cannot be read as graphml"):
+    with pytest.raises(GraphError, match=r"bad\.graphml"):
         open_graph(tmp_path / "bad.graphml")
-    with pytest.raises(GraphError, match="no graph file at"):
+    with pytest.raises(GraphError, match=r"missing\.gexf"):
         open_graph(tmp_path / "missing.gexf")
     source.nodes["ann"]["note"] = "hello"
-    with pytest.raises(GraphError, match="found text"):
+    with pytest.raises(GraphError, match=r"found text.* 'note'"):
         Graph.from_networkx(source)
-    with pytest.raises(GraphError, match="has no nodes"):
+    with pytest.raises(GraphError, match="no nodes"):
         Graph.from_networkx(networkx.Graph())
-    with pytest.raises(GraphError, match="must be a NetworkX graph, found dict"):
+    with pytest.raises(GraphError, match=r"NetworkX.* found dict"):
         Graph.from_networkx({})
     weighted = networkx.DiGraph()
     weighted.add_edge((1, 2), "b", weight=2.5)
@@ -238,7 +234,7 @@ def test_scipy() -> None:
     weighted = Graph.from_scipy(adjacency * 0.5, features="degree")
     assert weighted.edge_weight is not None
     assert weighted.edge_weight.tolist() == [0.5] * 4
-    with pytest.raises(GraphError, match="square SciPy sparse matrix"):
+    with pytest.raises(GraphError, match=r"adjacency .*square.* found ndarray"):
         Graph.from_scipy(np.eye(3))
 
 
@@ -255,7 +251,7 @@ def test_ids_come_back_in_every_format(tmp_path: Path) -> None:
     assert pa.parquet.read_table(tmp_path / "z.parquet").column("id").to_pylist() == names.tolist()
     backwards = read_embeddings(tmp_path / "z.csv", names[::-1])
     np.testing.assert_allclose(backwards, rows.numpy()[::-1], rtol=1e-6)
-    with pytest.raises(GraphError, match="found other ids"):
+    with pytest.raises(GraphError, match=r"z\.csv .*4 nodes"):
         read_embeddings(tmp_path / "z.csv", np.array(["x", "y", "z", "w"]))
 
 
@@ -283,9 +279,10 @@ def test_embeddings_follow_their_ids_into_another_order(
     written(tmp_path / "columns", nodes=swapped)
     capsys.readouterr()
     assert run(["embed", "run/model.graphkin", "columns", "--out", "z.npy"]) == 2
-    assert "in the model's order (height, width), found width, height" in capsys.readouterr().err
+    line = capsys.readouterr().err
+    assert "height, width" in line and "found width, height" in line
     assert run(["evaluate", "run/embeddings.npy"]) == 2
-    assert "say which graph this is about" in capsys.readouterr().err
+    assert "which graph" in capsys.readouterr().err
 
 
 def test_one_command_from_csv_to_csv(
@@ -303,4 +300,4 @@ def test_one_command_from_csv_to_csv(
         pa.parquet.read_table("again.parquet").column("e1").to_numpy(), table.column("e1").to_numpy(), rtol=1e-5
     )
     assert run(["fit", ".", "--format", "xls"]) == 2
-    assert "unknown format 'xls'" in capsys.readouterr().err
+    assert "'xls'" in capsys.readouterr().err

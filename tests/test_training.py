@@ -17,18 +17,17 @@ from torch_geometric.data import Data
 import graphkin
 from graphkin import Fitted, Graph, fit, fit_repeats, load
 from graphkin.errors import DivergedError, GraphError, InputError, SettingError
+from graphkin.execution import SMALL_STEP
 from graphkin.graphs.synthetic import community_graph
-from graphkin.methods.method import GRACE
-from graphkin.methods.presets import NAMES, method_named
+from graphkin.methods import GRACE, METHODS, Method, method_named
 from graphkin.support.progress import progress
 from graphkin.training import loop
-from graphkin.training.fit import SMALL_STEP, prepare, small_steps
-from graphkin.training.tasks import task_for
+from graphkin.training.plan import plan
 
 QUICK: dict[str, Any] = {"epochs": 5, "hidden": 16}
 
 
-@pytest.mark.parametrize("method", [*NAMES, "grace+(p)", "gca+(n)", "graph-mlp+(g)", "grace+(f)"])
+@pytest.mark.parametrize("method", [*METHODS, "grace+(p)", "gca+(n)", "graph-mlp+(g)", "grace+(f)"])
 def test_every_method_learns(small: Graph, method: str) -> None:
     fitted = fit(small, method, epochs=60, hidden=16)
     assert len(fitted.losses) == 60
@@ -39,7 +38,7 @@ def test_every_method_learns(small: Graph, method: str) -> None:
     assert not embeddings.requires_grad
 
 
-@pytest.mark.parametrize("method", NAMES)
+@pytest.mark.parametrize("method", METHODS)
 def test_one_seed_is_bit_identical_and_leaves_the_global_state_alone(small: Graph, method: str) -> None:
     before = torch.get_rng_state()
     one, same, other = (fit(small, method, seed=seed, **QUICK) for seed in (0, 0, 1))
@@ -57,8 +56,7 @@ def test_the_global_state_plays_no_part(small: Graph) -> None:
 
 
 def test_base_and_plus_start_from_the_same_parameters(small: Graph) -> None:
-    from graphkin.methods.presets import method_named
-    from graphkin.training.fitted import modules_for
+    from graphkin.training.modules import modules_for
 
     base, enhanced = (modules_for(method_named(name), 16, 0, seed=3) for name in ("grace", "grace+"))
     assert all(torch.equal(a, b) for a, b in zip(base.parameters(), enhanced.parameters(), strict=True))
@@ -74,7 +72,7 @@ def test_labels_that_are_no_classes_are_left_alone() -> None:
     data = Data(x=torch.rand(6, 4), edge_index=torch.tensor([[0, 1, 2], [1, 2, 3]]), y=torch.rand(6, 3))
     graph = Graph.from_data(data)
     assert graph.y is None
-    assert "labels ignored: not one class a node" in graph.notes
+    assert "labels ignored: not one class per node" in graph.notes
 
 
 def test_embedding_another_graph_with_the_same_features(small: Graph) -> None:
@@ -137,13 +135,15 @@ def test_a_users_own_similarity(small: Graph) -> None:
 def test_blocks_instead_of_stored_matrices_train_the_same(small: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     """No layer above similarity needs an N×N matrix: without room for one, the curve is the same."""
     stored = fit(small, "grace+", tau_pos=0.1, tau_neg=0.1, **QUICK)
-    monkeypatch.setattr("graphkin.training.plans.STORE_BELOW_SHARE", 0)
-    (streamed,) = prepare(small, "grace+", tau_pos=0.1, tau_neg=0.1, planned=False, **QUICK).train([0]).fitted
+    monkeypatch.setattr("graphkin.execution.decision.STORE_BELOW_SHARE", 0)
+    planned = plan(small, "grace+", tau_pos=0.1, tau_neg=0.1, adapt=False, **QUICK)
+    assert planned.execution.stored == "nothing"
+    (streamed,) = planned.prepare().train([0]).fitted
     assert stored.losses == pytest.approx(streamed.losses, rel=1e-4, abs=1e-5)
 
 
 def test_presets_are_chosen_by_the_graphs_name(cora: Graph, small: Graph) -> None:
-    from graphkin.training.fit import resolve
+    from graphkin.training.plan import resolve
 
     assert resolve("grace+", cora).settings()["tau_pos"] == 0.1
     assert resolve("grace+", small).settings()["effective_positives"] == 10
@@ -187,11 +187,16 @@ def test_divergence_names_the_epoch_and_the_setting(small: Graph) -> None:
 
 def test_interrupt_keeps_what_was_learned(small: Graph) -> None:
     """A real SIGINT in the middle of training ends it after the running epoch."""
-    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+
+    def interrupt(epoch: int, loss: float) -> None:
+        if epoch == 3:
+            os.kill(os.getpid(), signal.SIGINT)
+
     handler = signal.getsignal(signal.SIGINT)
-    fitted = fit(small, "grace", epochs=1_000_000, hidden=16)
+    settings: dict[str, Any] = {"epochs": 1_000_000, "hidden": 16, "progress": interrupt}
+    fitted = fit(small, "grace", **settings)
     assert fitted.interrupted
-    assert 0 < len(fitted.losses) < 1_000_000
+    assert len(fitted.losses) == 4
     assert torch.isfinite(fitted.embed(small)).all()
     assert signal.getsignal(signal.SIGINT) is handler
 
@@ -272,6 +277,7 @@ def test_sampled_training_is_reproducible(small: Graph, method: str, others: dic
     assert one.kernel == "blocked float32"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "others"), [("grace", {}), ("grace+", {"top_k": 5}), ("grace+", {"top_k": 5, "neighbours": 8})]
 )
@@ -282,12 +288,13 @@ def test_sampled_training_learns(method: str, others: dict[str, Any]) -> None:
     assert np.mean(losses[-20:]) < np.mean(losses[:20]) - 0.05
 
 
+@pytest.mark.slow
 def test_sampled_training_starts_at_the_full_loss(small: Graph) -> None:
     """Many samples of the same embeddings: an estimate of the loss of all nodes."""
     full: dict[str, Any] = {"hidden": 8, "epochs": 1, "drop_edges": (0.0, 0.0), "drop_features": (0.0, 0.0), "top_k": 5}
     wanted = fit(small, "grace+", device="cpu", **full).losses[0]
-    prepared = prepare(small, "grace+", device="cpu", **full, candidates=30, near=4, anchors=30)
-    task = task_for(prepared.graph, prepared.method, prepared.weights, 0, prepared.device)
+    planned = plan(small, "grace+", device="cpu", **full, candidates=30, near=4, anchors=30)
+    task = planned.method.objective.task(planned.prepare().setup(seed=0))
     with torch.no_grad():
         found = torch.stack([task.loss() for _ in range(300)])
     assert float(found.mean()) == pytest.approx(wanted, abs=0.05)
@@ -343,7 +350,11 @@ def test_progress_lines_when_only_some_epochs_are_reported(capsys: pytest.Captur
 
 
 def test_a_step_of_graph_mlp_is_a_batch() -> None:
-    graph = community_graph(SMALL_STEP + 1, mean_degree=4)
-    assert small_steps(graph, method_named("graph-mlp+"))
-    assert not small_steps(graph, method_named("graph-mlp+").configure(batch=SMALL_STEP + 1))
-    assert not small_steps(graph, method_named("grace+"))
+    """Several repeats with small steps fill a GPU together."""
+    graph, gpu = community_graph(SMALL_STEP + 1, mean_degree=4), torch.device("cuda")
+
+    def together(method: Method) -> int:
+        return next(method.objective.ways(graph, method, gpu)).together
+
+    assert together(method_named("graph-mlp+")) > 1
+    assert together(method_named("graph-mlp+").configure(batch=SMALL_STEP + 1)) == 1

@@ -1,26 +1,43 @@
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from graphkin import Similarity
+from graphkin import Graph, Similarity
 from graphkin.errors import SettingError
-from graphkin.methods.method import Attract, Repel
-from graphkin.similarity import Stored
-from graphkin.weights.node import (
+from graphkin.similarity import LabelSimilarity, Stored
+from graphkin.support.sparse import SparseMatrix
+from graphkin.weights import (
     NONE,
+    AllAlike,
+    Attract,
     Attraction,
     Candidates,
+    IndicatorAttraction,
+    IndicatorRepulsion,
+    Linked,
+    NegativeWeights,
     NodeWeights,
+    OtherClasses,
+    OwnOnly,
+    PositiveWeights,
+    Repel,
     Repulsion,
+    SameClass,
+    SomeNodes,
+    attraction_temperatures,
     effective_count,
     log_attraction,
     log_repulsion,
+    repulsion_temperatures,
 )
-from graphkin.weights.temperatures import attraction_entropy, attraction_temperatures, repulsion_entropy, repulsion_temperatures
+from graphkin.weights.temperatures import attraction_entropy, repulsion_entropy
 from tests import paper
 from tests.cases import Case, cases, make_case, taus
 
@@ -256,3 +273,118 @@ def test_stored_weights_are_the_same() -> None:
     for one, other in zip(weights.linear(rows, sampled), weights.stored().linear(rows, sampled), strict=True):
         assert one is not None and other is not None
         torch.testing.assert_close(one, other)
+
+
+def test_indicator_weights_are_one_or_nothing() -> None:
+    labels = torch.tensor([0, 0, 1, 1, 1, 2, -1])
+    similarity = LabelSimilarity(labels)
+    weights = NodeWeights(IndicatorAttraction(similarity), IndicatorRepulsion(similarity), 7)
+    same = (labels[:, None] == labels) & (labels >= 0)
+    itself = torch.eye(7, dtype=torch.bool)
+    block = weights.block()
+    assert torch.equal(block.attract, torch.where(same & ~itself, 0, NONE))
+    assert torch.equal(block.repel, torch.where(same | itself, NONE, 0))
+    assert torch.equal(block.own, torch.zeros(7))
+    linear = weights.linear(torch.arange(7))
+    assert linear.repel is not None and torch.equal(linear.repel, (~(same | itself)).float())
+    assert torch.equal(linear.own, torch.ones(7))
+    _, own = IndicatorAttraction(similarity, counterpart=False).log(torch.arange(7), everyone(7))
+    assert torch.equal(own, torch.full((7,), NONE))
+
+
+def test_indicator_weights_are_exact_functions() -> None:
+    """2^{a s} − 1 and 2^{−b s} of similarities that are 0 or 1, in float32."""
+    similarity = LabelSimilarity(torch.tensor([0, 0, 1, 1, 1, 2]))
+    functions = NodeWeights(IndicatorAttraction(similarity), IndicatorRepulsion(similarity), 6).functions
+    assert functions is not None and functions.shared
+    block = similarity.block(torch.arange(6))
+    attraction = functions.attract_factor[:, None] * (torch.exp2(functions.attract_scale[:, None] * block) - 1)
+    repulsion = functions.repel_factor[:, None] * torch.exp2(-functions.repel_scale[:, None] * block)
+    assert torch.equal(attraction, block) and torch.equal(repulsion, 1 - block)
+    assert torch.equal(functions.own, torch.ones(6))
+
+
+@pytest.mark.parametrize("setting", [SameClass(), OtherClasses()])
+def test_indicator_weights_need_a_similarity_of_zero_and_one(setting: SameClass | OtherClasses, small: Graph) -> None:
+    options = {"counterpart": True} if isinstance(setting, SameClass) else {}
+    setting.on(small, Stored(torch.eye(40)), **options)
+    setting.on(small, Stored(SparseMatrix.from_dense(torch.eye(40))), **options)
+    for matrix in (torch.full((40, 40), 0.5), SparseMatrix.from_dense(2 * torch.eye(40))):
+        with pytest.raises(SettingError, match="1 for two nodes of one class and 0 otherwise"):
+            setting.on(small, Stored(matrix), **options)
+
+
+@pytest.mark.parametrize("tau", ["one", "per anchor", "linear"])
+def test_functions_are_the_weights(tau: str) -> None:
+    draw = torch.Generator().manual_seed(0)
+    matrix = torch.rand(30, 30, generator=draw) ** 4
+    similarity = Stored(matrix + matrix.T, symmetric=True)
+    per_anchor = torch.linspace(0.2, 1, 30)
+    taus: dict[str, tuple[Any, Any]] = {"one": (0.5, 0.4), "per anchor": (per_anchor, per_anchor), "linear": (1e30, 1e6)}
+    tau_pos, tau_neg = taus[tau]
+    weights = NodeWeights(Attraction(similarity, tau_pos), Repulsion(similarity, tau_neg), 30)
+    assert weights.are_functions
+    of, s, block = weights.functions, similarity.block(torch.arange(30)), weights.block()
+    assert of is not None and of.shared == (tau == "one") and of.attract and of.repel
+    x = (of.attract_scale[:, None] * s).double()
+    found = of.attract_factor[:, None] * torch.expm1(x * math.log(2)) * of.attract_unit[:, None]
+    repulsion = of.repel_factor[:, None] * torch.exp2(-of.repel_scale[:, None] * s - of.repel_level[:, None])
+    others = ~torch.eye(30, dtype=torch.bool)
+    torch.testing.assert_close(found[others].float(), block.attract.exp()[others], rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(repulsion[others], block.repel.exp()[others], rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(of.own, block.own.exp(), rtol=1e-4, atol=0)
+
+
+def every_kind() -> list[NodeWeights]:
+    similarity = Stored(torch.rand(6, 6, generator=torch.Generator().manual_seed(0))).stored()
+    per_anchor = torch.full((6,), 0.5)
+    labels = LabelSimilarity(torch.tensor([0, 0, 1, 1, 1, 2]))
+    sparse = SparseMatrix.from_dense(torch.eye(6))
+    pairs: list[tuple[PositiveWeights, NegativeWeights]] = [
+        (OwnOnly(), AllAlike()),
+        (Linked(sparse), AllAlike()),
+        (Attraction(similarity, per_anchor), Repulsion(similarity, 0.3)),
+        (Attraction(similarity, 0.5), Repulsion(similarity, per_anchor)),
+        (IndicatorAttraction(labels), IndicatorRepulsion(labels)),
+    ]
+    return [NodeWeights(positive, negative, 6, near=sparse) for positive, negative in pairs]
+
+
+def tensors_in(value: Any) -> list[Tensor]:
+    """All tensors that something of ours holds, however deep."""
+    if isinstance(value, Tensor):
+        return [value]
+    parts = value if isinstance(value, tuple) else vars(value).values() if hasattr(value, "__dict__") else ()
+    return [found for part in parts for found in tensors_in(part)]
+
+
+@pytest.mark.parametrize("place", range(5))
+@pytest.mark.parametrize("form", ["as they are", "stored", "of some nodes"])
+def test_everything_moves_to_another_device(place: int, form: str) -> None:
+    """The device without data stands for a GPU; tests/test_gpu.py computes on one."""
+    weights = every_kind()[place]
+    weights = {"stored": weights.stored(), "of some nodes": SomeNodes.of(weights, torch.arange(3))}.get(form, weights)
+    there = torch.device("meta")
+    moved = weights.to(there)
+    assert type(moved) is type(weights) and moved.device == there
+    assert moved.by_similarity == weights.by_similarity and moved.num_nodes == weights.num_nodes
+    assert len(tensors_in(moved)) == len(tensors_in(weights)) and all(found.is_meta for found in tensors_in(moved))
+    before, after = ((of.positive.similarity, of.negative.similarity) for of in (weights, moved))
+    assert (after[0] is after[1]) == (before[0] is before[1])
+    assert all(similarity is None or similarity.device == there for similarity in after)
+
+
+def test_weights_know_their_dtype() -> None:
+    for weights in every_kind():
+        assert weights.dtype == weights.block().own.dtype == torch.float32
+    double = Stored(torch.eye(4, dtype=F64))
+    assert NodeWeights(Attraction(double, 1.0), Repulsion(double, 1.0), 4).dtype == F64
+    assert NodeWeights(OwnOnly(F64), AllAlike(F64), 4).dtype == F64
+
+
+def test_a_temperature_given_replaces_a_count() -> None:
+    assert Attract().changed({"tau_pos": 0.5}) == {"tau_pos": 0.5, "effective_positives": None}
+    assert Attract(0.5, None).changed({"effective_positives": 3.0}) == {"effective_positives": 3.0, "tau_pos": None}
+    assert Attract().changed({"tau_pos": None, "effective_positives": 3.0}) == {"tau_pos": None, "effective_positives": 3.0}
+    assert Repel().changed({"tau_neg": 0.5}) == {"tau_neg": 0.5, "effective_negatives": None}
+    assert Repel().changed({}) == {}

@@ -1,79 +1,114 @@
-"""Node embeddings from a graph without labels: similar nodes attract and dissimilar nodes repel, by how similar they are."""
+"""Node embeddings from a graph without labels: similar nodes attract and dissimilar nodes repel, by how similar they are.
 
-from __future__ import annotations
+``import graphkin`` is instant: each name brings its module, and PyTorch, when it is first used.
+"""
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from graphkin.support.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from graphkin.errors import InputError
-    from graphkin.evaluation.evaluate import evaluate
-    from graphkin.graphs.datasets import bundled_cora
-    from graphkin.graphs.graph import Graph
-    from graphkin.graphs.readers import open_graph
-    from graphkin.graphs.splits import Split
-    from graphkin.methods.method import GCA, GRACE, GRAPH_MLP, Method, plus
-    from graphkin.methods.presets import method_named
-    from graphkin.objectives.losses import EnhancedInfoNCE, InfoNCE
-    from graphkin.similarity import Similarity
-    from graphkin.training.embedder import NodeEmbedder
-    from graphkin.training.fit import fit, fit_repeats
-    from graphkin.training.fitted import Fitted, load
+    from graphkin.errors import InputError as InputError
+    from graphkin.evaluation.evaluate import evaluate as evaluate
+    from graphkin.evaluation.protocols import PROTOCOLS as PROTOCOLS
+    from graphkin.evaluation.protocols import Protocol as Protocol
+    from graphkin.evaluation.scores import Scores as Scores
+    from graphkin.execution import Sampling as Sampling
+    from graphkin.graphs.datasets import bundled_cora as bundled_cora
+    from graphkin.graphs.graph import Graph as Graph
+    from graphkin.graphs.readers import open_graph as open_graph
+    from graphkin.graphs.splits import Split as Split
+    from graphkin.methods import GCA as GCA
+    from graphkin.methods import GRACE as GRACE
+    from graphkin.methods import GRAPH_MLP as GRAPH_MLP
+    from graphkin.methods import METHODS as METHODS
+    from graphkin.methods import Method as Method
+    from graphkin.methods import Optimiser as Optimiser
+    from graphkin.methods import declare as declare
+    from graphkin.methods import method_named as method_named
+    from graphkin.methods import plus as plus
+    from graphkin.models.encoders import GCN as GCN
+    from graphkin.models.encoders import MLP as MLP
+    from graphkin.models.encoders import BatchNormGCN as BatchNormGCN
+    from graphkin.models.views import TwoViews as TwoViews
+    from graphkin.models.views import View as View
+    from graphkin.objectives.bootstrap import Bootstrap as Bootstrap
+    from graphkin.objectives.contrast import Contrast as Contrast
+    from graphkin.objectives.losses import EnhancedInfoNCE as EnhancedInfoNCE
+    from graphkin.objectives.losses import InfoNCE as InfoNCE
+    from graphkin.objectives.neighbourhood import NeighbourhoodContrast as NeighbourhoodContrast
+    from graphkin.objectives.neighbourhood import Supervision as Supervision
+    from graphkin.objectives.objective import Objective as Objective
+    from graphkin.objectives.objective import Setup as Setup
+    from graphkin.objectives.objective import Task as Task
+    from graphkin.similarity import NodeSimilarity as NodeSimilarity
+    from graphkin.similarity import Similarity as Similarity
+    from graphkin.support.components import register as register
+    from graphkin.support.parallel import joined as joined
+    from graphkin.support.sparse import SparseMatrix as SparseMatrix
+    from graphkin.training.embedder import NodeEmbedder as NodeEmbedder
+    from graphkin.training.fit import fit as fit
+    from graphkin.training.fit import fit_repeats as fit_repeats
+    from graphkin.training.fitted import Fitted as Fitted
+    from graphkin.training.fitted import load as load
+    from graphkin.weights import Attract as Attract
+    from graphkin.weights import Neighbours as Neighbours
+    from graphkin.weights import OwnCounterpart as OwnCounterpart
+    from graphkin.weights import Repel as Repel
+    from graphkin.weights import Uniform as Uniform
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "GCA",
-    "GRACE",
-    "GRAPH_MLP",
-    "EnhancedInfoNCE",
-    "Fitted",
-    "Graph",
-    "InfoNCE",
-    "InputError",
-    "Method",
-    "NodeEmbedder",
-    "Similarity",
-    "Split",
-    "bundled_cora",
-    "evaluate",
-    "fit",
-    "fit_repeats",
-    "load",
-    "method_named",
-    "open_graph",
-    "plus",
-]
-
 _HOMES = {
-    "errors": ("InputError",),
-    "evaluation.evaluate": ("evaluate",),
-    "graphs.datasets": ("bundled_cora",),
-    "graphs.graph": ("Graph",),
-    "graphs.readers": ("open_graph",),
-    "graphs.splits": ("Split",),
-    "methods.method": ("GCA", "GRACE", "GRAPH_MLP", "Method", "plus"),
-    "methods.presets": ("method_named",),
-    "objectives.losses": ("EnhancedInfoNCE", "InfoNCE"),
-    "similarity": ("Similarity",),
-    "training.embedder": ("NodeEmbedder",),
-    "training.fit": ("fit", "fit_repeats"),
-    "training.fitted": ("Fitted", "load"),
+    "Attract": "weights",
+    "BatchNormGCN": "models.encoders",
+    "Bootstrap": "objectives.bootstrap",
+    "Contrast": "objectives.contrast",
+    "EnhancedInfoNCE": "objectives.losses",
+    "Fitted": "training.fitted",
+    "GCA": "methods",
+    "GCN": "models.encoders",
+    "GRACE": "methods",
+    "GRAPH_MLP": "methods",
+    "Graph": "graphs.graph",
+    "InfoNCE": "objectives.losses",
+    "InputError": "errors",
+    "METHODS": "methods",
+    "MLP": "models.encoders",
+    "Method": "methods",
+    "NeighbourhoodContrast": "objectives.neighbourhood",
+    "Neighbours": "weights",
+    "NodeEmbedder": "training.embedder",
+    "NodeSimilarity": "similarity",
+    "Objective": "objectives.objective",
+    "Optimiser": "methods",
+    "OwnCounterpart": "weights",
+    "PROTOCOLS": "evaluation.protocols",
+    "Protocol": "evaluation.protocols",
+    "Repel": "weights",
+    "Sampling": "execution",
+    "Scores": "evaluation.scores",
+    "Setup": "objectives.objective",
+    "Similarity": "similarity",
+    "SparseMatrix": "support.sparse",
+    "Split": "graphs.splits",
+    "Supervision": "objectives.neighbourhood",
+    "Task": "objectives.objective",
+    "TwoViews": "models.views",
+    "Uniform": "weights",
+    "View": "models.views",
+    "bundled_cora": "graphs.datasets",
+    "declare": "methods",
+    "evaluate": "evaluation.evaluate",
+    "fit": "training.fit",
+    "fit_repeats": "training.fit",
+    "joined": "support.parallel",
+    "load": "training.fitted",
+    "method_named": "methods",
+    "open_graph": "graphs.readers",
+    "plus": "methods",
+    "register": "support.components",
 }
 
-
-def __getattr__(name: str) -> Any:
-    """PyTorch and all that needs it are imported with the first name that is used."""
-    home = next((module for module, names in _HOMES.items() if name in names), None)
-    if home is not None:
-        return getattr(importlib.import_module(f"graphkin.{home}"), name)
-    try:
-        return importlib.import_module(f"graphkin.{name}")
-    except ModuleNotFoundError as error:
-        if error.name != f"graphkin.{name}":
-            raise
-        raise AttributeError(f"module 'graphkin' has no attribute {name!r}") from None
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+__all__ = sorted(_HOMES)
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -17,7 +17,7 @@ from torch_geometric.data import Data
 
 import graphkin
 from graphkin import Graph
-from graphkin.evaluation.evaluate import Scores
+from graphkin.evaluation.scores import Scores
 from tests.fuzz import odd
 from tests.fuzz.draws import Draw, communities
 from tests.fuzz.promises import Case
@@ -120,7 +120,7 @@ SPECS = (
     Spec("fit_repeats", graphkin.fit_repeats, lambda: {"data": data(), "method": "gca", "seeds": [0, 1], **HOW, **QUICK}),
     Spec("evaluate", graphkin.evaluate, lambda: {
         "embeddings": arrays()["x"], "data": Graph.from_arrays(**arrays(), **masks()), "protocol": "grace", "splits": 2,
-        "seed": 0, "train": 0.3, "val": 0.2, "ratio": None, "per_class": 1}),
+        "seed": 0, "train": 0.3, "val": 0.2, "ratio": None}),
     Spec("evaluate otherwise", graphkin.evaluate, lambda: {
         "embeddings": torch.from_numpy(arrays()["x"]), "data": Graph.from_arrays(**arrays(), **masks()),
         "protocol": "few-labels", "splits": 1, "per_class": 1}),
@@ -138,15 +138,15 @@ SPECS = (
         "name_or_path": table("edges"), "nodes": table("nodes"), **READ, "data_root": None}),
     Spec("load", graphkin.load, lambda: {"path": originals().model}),
     Spec("NodeEmbedder", embedder, lambda: {
-        "X": graph(), "method": "grace+", "epochs": 1, "preset": None, "seed": 0, "device": "cpu", "progress": "none",
-        "settings": {"hidden": 4}}),
+        "X": graph(), "method": "grace+", "epochs": 1, "preset": None, "random_state": 0, "seed": None, "device": "cpu",
+        "progress": "none", "hidden": 4}),
     Spec("EnhancedInfoNCE", loss, lambda: {
         "similarity": torch.eye(odd.N), **views(), "tau": 0.5, "tau_pos": 1.0, "tau_neg": 1.0, "pooling": "sum",
         "num_nodes": None, "device": "cpu", "stored": True, "anchors": None, "positives": None, "negatives": None, "seed": 0,
         "precision": "float32", "implementation": "auto", "effective_positives": None, "effective_negatives": None}),
     Spec("Similarity", similarity, lambda: {
         "data": graph(), "beta": 0.5, "structure": "ppr", "alpha": 0.1, "steps": 5, "top_k": None, "dtype": torch.float32,
-        "device": "cpu", "keep": None}),
+        "device": "cpu", "folder": None}),
     Spec("method_named", settings_of, lambda: {"name": "grace+", "preset": None}),
     Spec("embed", lambda **given: fitted().embed(**given), lambda: {
         "data": graphkin.open_graph(originals().graph)}),

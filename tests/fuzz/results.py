@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from graphkin import Fitted, Graph
-from graphkin.evaluation.evaluate import Scores
+from graphkin.evaluation.scores import Scores
 from graphkin.similarity import NodeSimilarity
 from graphkin.support.sparse import SparseMatrix
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
+import itertools
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import numpy as np
+import torch
 
-import graphkin
 from graphkin.commands.cli import run
 from tests.fuzz.draws import Draw, communities
 
@@ -69,14 +71,11 @@ class Originals:
 
     def _cut_off(self) -> None:
         """One run after its first epoch, and one before it, which leaves PageRanks."""
-
-        def fit(*given: Any, **named: Any) -> graphkin.Fitted:
-            return graphkin.fit(*given, **named | {"progress": _killed})
-
-        with mock.patch("graphkin.commands.graphs.fit", fit), contextlib.suppress(_KilledError):
+        with _killed_in(epoch=2):
             _did("fit", self.graph, *FIT, *GO_ON, "--out", self.checkpoint)
-        with mock.patch("graphkin.training.fit.train", _killed), contextlib.suppress(_KilledError):
+        with _killed_in(epoch=1):
             _did("fit", self.graph, *TOP, *FIT, *GO_ON, "--out", self.pageranks)
+        assert (self.checkpoint / "checkpoint.graphkin").exists() and list(self.pageranks.rglob("*.npz"))
 
     def copy(self, name: str, target: Path) -> Path:
         """Of a file or a folder."""
@@ -105,8 +104,17 @@ def _graph() -> dict[str, Any]:
 class _KilledError(BaseException): ...
 
 
-def _killed(*given: object, **named: object) -> None:
-    raise _KilledError
+@contextlib.contextmanager
+def _killed_in(epoch: int) -> Iterator[None]:
+    original, epochs = torch.optim.Adam.step, itertools.count(1)
+
+    def step(adam: torch.optim.Adam, *given: Any, **named: Any) -> Any:
+        if next(epochs) == epoch:
+            raise _KilledError
+        return original(adam, *given, **named)
+
+    with mock.patch.object(torch.optim.Adam, "step", step), contextlib.suppress(_KilledError):
+        yield
 
 
 def _did(*arguments: object) -> None:

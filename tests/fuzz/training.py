@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import graphkin
-from graphkin.evaluation.evaluate import PROTOCOLS
+from graphkin.evaluation.protocols import PROTOCOLS
 from graphkin.graphs.splits import random_split
 from tests.fuzz.draws import Draw, communities
 from tests.fuzz.fits import fit

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from graphkin.evaluation.evaluate import PROTOCOLS
+from graphkin.evaluation.protocols import PROTOCOLS
 from tests.fuzz import archives
 from tests.fuzz.damage import ODD, damaged_bytes, damaged_header, damaged_json, damaged_json_file, damaged_tensors
 from tests.fuzz.draws import Draw
@@ -92,7 +92,7 @@ def embeddings(case: Case) -> Said:
         damage(path, draw, {"npy": damaged_array, "csv": damaged_text, "parquet": damaged_columns}[kind])
     if draw.chance(0.2):
         return report(case, run)
-    few = ["--splits", "1", "--no-baselines", "--protocol", draw.pick(PROTOCOLS)]
+    few = ["--splits", "1", "--no-baselines", "--protocol", draw.pick(tuple(PROTOCOLS))]
     return case.run("evaluate", path, originals().graph, *few, "--json")
 
 

@@ -15,7 +15,7 @@ import torch
 
 from graphkin import Graph, fit
 from graphkin.graphs.synthetic import community_graph
-from graphkin.methods.presets import presets
+from graphkin.methods import presets
 
 FOLDER = Path(__file__).parent
 BASES = ("grace", "gca", "graph-mlp")

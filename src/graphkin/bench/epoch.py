@@ -3,63 +3,83 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import torch
 
-from graphkin.bench import Row
 from graphkin.bench.measure import cost
-from graphkin.bench.published import PublishedRun
+from graphkin.bench.results import Row
+from graphkin.execution import SMALL_STEP, TOGETHER
 from graphkin.graphs.graph import Graph
-from graphkin.methods.method import Method
-from graphkin.training.fit import SMALL_STEP, TOGETHER
+from graphkin.methods import Method
+from graphkin.objectives.objective import Task
 from graphkin.training.loop import train
-from graphkin.training.tasks import Task, TwoViewTask, weights_for
+from graphkin.training.plan import Prepared, plan
 
 EPOCHS = {"cpu": 5, "cuda": 200}
 LARGE_GRAPH_EPOCHS = 20
 CURVE = 5
-"""epochs over which our curve must be the dense reference's"""
+"""The number of epochs over which our curve must agree with the dense reference's."""
 ALLOWED = 2e-2
 
 
 def compare(graph: Graph, method: Method, device: torch.device, repeats: int = 5) -> Iterator[Row]:
-    """The published form, ours, and on a GPU ours with several repeats at a time; times are of one epoch of one repeat."""
+    """The published form, ours, and on a GPU ours with several repeats at a time. Times are for one epoch of one repeat."""
     problem = {"graph": graph.name, "nodes": graph.num_nodes, "method": method.name, "device": device.type}
-    graph = graph.to(device)
     method = method.configure(anchors=None)
-    weights = weights_for(graph, method)
+    prepared = plan(graph, method, device=str(device), adapt=False).prepare()
+    yield _published(problem, prepared, repeats)
     few = method.configure(epochs=CURVE)
-
-    def tasks(setting: Method, count: int = 1, implementation: str = "auto") -> list[Task]:
-        return [TwoViewTask(graph, setting, weights, seed, device, implementation) for seed in range(count)]
-
-    def curve(ready: list[Task]) -> torch.Tensor:
-        return torch.tensor(train(ready, few, device, "none", "")[0].losses)
-
+    expected = _reference_curve(prepared, few)
     small = graph.num_nodes <= SMALL_STEP
     epochs = EPOCHS[device.type] if small else min(EPOCHS[device.type], LARGE_GRAPH_EPOCHS)
-    try:
-        yield cost(problem, "published form", PublishedRun(graph, method, weights, device).epoch, device, repeats=repeats)
-    except torch.OutOfMemoryError:
-        yield Row(problem, "published form", failure="out of memory")
-    try:
-        expected = curve(tasks(few, implementation="reference"))
-    except torch.OutOfMemoryError:
-        torch.cuda.empty_cache()
-        expected = curve(tasks(few, implementation="blocked"))
     for precision in ("float32", "bf16"):
         setting = method.configure(precision=precision, epochs=epochs)
-        probe = tasks(few.configure(precision=precision))
-        error = float((curve(probe) - expected).abs().max() / expected.abs().max())
-        name = f"graphkin {probe[0].kernel}"
+        probe = _tasks(prepared, few.configure(precision=precision))
+        error = float((_curve(probe, few, device) - expected).abs().max() / expected.abs().max())
+        name = f"graphkin {probe[0].execution.kernel}"
         if not error <= ALLOWED:
             yield Row(problem, name, error, failure=f"its loss curve disagrees with the definition's: {error:.1e}")
             continue
         for together in (1, TOGETHER) if device.type == "cuda" and small else (1,):
-            ready = tasks(setting, together)
+            ready = _tasks(prepared, setting, together)
 
             def run(ready: list[Task] = ready, setting: Method = setting) -> None:
                 train(ready, setting, device, "none", "")
 
             label = name if together == 1 else f"{name}, {together} repeats at a time"
             yield cost(problem, label, run, device, error=error, repeats=repeats, share=1 / (epochs * together))
+
+
+def _published(problem: dict[str, object], prepared: Prepared, repeats: int) -> Row:
+    from graphkin.bench.published import PublishedRun
+
+    device = prepared.plan.device
+    try:
+        run = PublishedRun(prepared.plan.graph, prepared.plan.method, prepared.for_objective, device)
+        return cost(problem, "published form", run.epoch, device, repeats=repeats)
+    except torch.OutOfMemoryError:
+        return Row(problem, "published form", failure="out of memory")
+
+
+def _reference_curve(prepared: Prepared, few: Method) -> torch.Tensor:
+    device = prepared.plan.device
+    try:
+        return _curve(_tasks(prepared, few, implementation="reference"), few, device)
+    except torch.OutOfMemoryError:
+        torch.cuda.empty_cache()
+        return _curve(_tasks(prepared, few, implementation="blocked"), few, device)
+
+
+def _curve(tasks: list[Task], method: Method, device: torch.device) -> torch.Tensor:
+    return torch.tensor(train(tasks, method, device, "none", "")[0].losses)
+
+
+def _tasks(prepared: Prepared, method: Method, count: int = 1, implementation: str | None = None) -> list[Task]:
+    """Runs with other settings on what was prepared, in the form that is decided for them or in a given one."""
+    planned = plan(prepared.plan.graph, method, device=str(prepared.plan.device), adapt=False)
+    if implementation is not None:
+        forced = replace(planned.execution, implementation=implementation, precision="float32", recorded=False)
+        planned = replace(planned, execution=forced)
+    ready = replace(prepared, plan=planned)
+    return [method.objective.task(ready.setup(seed)) for seed in range(count)]

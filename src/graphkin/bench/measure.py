@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from graphkin.bench import Row
+from graphkin.bench.results import Row
 
 STATM = Path("/proc/self/statm")
 PAGE = 4096
@@ -54,7 +54,7 @@ def _wait(device: torch.device) -> None:
 
 @contextmanager
 def peak_memory(device: torch.device) -> Iterator[list[int | None]]:
-    """On a GPU what PyTorch had allocated at most; on a CPU the largest resident size seen, looking every two milliseconds."""
+    """On a GPU the most that PyTorch had allocated; on a CPU the largest resident size, sampled every two milliseconds."""
     peak: list[int | None] = [None]
     if device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(device)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -12,19 +13,17 @@ from torch.nn import functional as F
 from graphkin.bench import Row
 from graphkin.bench.measure import cost
 from graphkin.objectives import reference as objective
-from graphkin.objectives.kernels import choose, two_view_loss
+from graphkin.objectives.kernels import Problem, choose, memory_needed, two_view_loss
 from graphkin.similarity import Blend, FeatureCosine, NodeSimilarity, Stored
 from graphkin.support.sparse import SparseMatrix
-from graphkin.weights.node import AllAlike, Attraction, NodeWeights, OwnOnly, Repulsion
+from graphkin.weights import AllAlike, Attraction, NodeWeights, OwnOnly, Repulsion
 
 WEIGHTS = ("infonce", "stored", "stored-bf16", "on-the-fly")
 TAU, TAU_POS, TAU_NEG, NEIGHBOURS = 0.4, 0.3, 0.3, 32
 ALLOWED = {"float32": 1e-3, "tf32": 5e-3, "bf16": 2e-2}
 """relative error of the gradient up to which a contender is right"""
-DENSE_BYTES_A_PAIR = 64
-"""of the dense reference with its backward pass, measured: where it cannot fit, only the fastest are tried, and checked against
-the reference on some anchors"""
 CHECKED_ANCHORS = 64
+"""Where the dense reference cannot fit, only the fastest are tried, and checked against the reference on so many anchors."""
 
 
 class Contender(NamedTuple):
@@ -41,7 +40,7 @@ def compare(nodes: int, width: int, weights: str, features: int, device: torch.d
         problem |= {"features": features, "neighbours": NEIGHBOURS}
     u, v = _embeddings(nodes, width, device)
     given = _weights(nodes, weights, features, device)
-    fits = DENSE_BYTES_A_PAIR * nodes**2 < 0.8 * _memory(device)
+    fits = memory_needed(Problem(given, TAU).case(u), "reference") < 0.8 * _memory(device)
     chosen = None if fits else torch.arange(0, nodes, max(nodes // CHECKED_ANCHORS, 1), device=device)[:CHECKED_ANCHORS]
     expected = tuple(part.cpu() for part in _result(_dense(given), u, v, chosen))
     for contender in _contenders(given, u, fits, weights == "on-the-fly"):
@@ -62,12 +61,11 @@ def compare(nodes: int, width: int, weights: str, features: int, device: torch.d
 
 def _contenders(weights: NodeWeights, u: Tensor, dense_fits: bool, on_the_fly: bool) -> Iterator[Contender]:
     """The dense reference first, so that the others' speed is a ratio to it."""
-    infonce = isinstance(weights.positive, OwnOnly)
     if dense_fits:
         yield _dense(weights)
-    if infonce and u.is_cuda:
+    if not weights.by_similarity and u.is_cuda:
         yield Contender("flex_attention", "bf16", _flex_attention())
-    if u.is_cuda and choose(u, weights, TAU) == "fused":
+    if u.is_cuda and choose(Problem(weights, TAU).case(u)) == "fused":
         for precision in ("float32", "tf32", "bf16") if dense_fits else ("bf16",):
             yield _kernel("fused", precision, weights)
     if dense_fits and not on_the_fly:
@@ -80,7 +78,7 @@ def _contenders(weights: NodeWeights, u: Tensor, dense_fits: bool, on_the_fly: b
 def _kernel(implementation: str, precision: str, weights: NodeWeights) -> Contender:
     def loss(u: Tensor, v: Tensor, anchors: Tensor | None) -> Tensor:
         chosen = implementation if anchors is None or implementation == "fused" else "blocked"
-        return two_view_loss(u, v, weights, TAU, anchors=anchors, implementation=chosen, precision=precision)
+        return two_view_loss(u, v, Problem(weights, TAU, anchors=anchors), chosen, precision)
 
     return Contender(f"{implementation} {precision}", precision, loss)
 
@@ -93,7 +91,7 @@ def _dense(weights: NodeWeights) -> Contender:
         nonlocal whole
         if anchors is not None:
             return objective.enhanced(u, v, weights.block(anchors), TAU, anchors=anchors)
-        if isinstance(weights.positive, OwnOnly):
+        if not weights.by_similarity:
             return objective.infonce(u, v, TAU)
         whole = weights.block() if whole is None else whole
         return objective.enhanced(u, v, whole, TAU)
@@ -183,6 +181,4 @@ def _similarity(nodes: int, features: int, device: torch.device) -> Blend:
 def _memory(device: torch.device) -> int:
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[1])
-    import os
-
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

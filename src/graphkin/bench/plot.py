@@ -13,7 +13,7 @@ FORMATS = (".png", ".svg", ".pdf")
 
 
 def check_plot(path: Path) -> None:
-    """That a plot can be drawn to ``path``, before anything is measured for it."""
+    """Refuse a ``path`` that cannot be plotted to, before anything is measured."""
     if importlib.util.find_spec("matplotlib") is None:
         raise SettingError("a plot needs matplotlib: pip install 'graphkin[plots]'.")
     if path.suffix not in FORMATS:
@@ -22,7 +22,7 @@ def check_plot(path: Path) -> None:
 
 
 def plot(runs: list[dict[str, Any]], path: Path, device: str) -> None:
-    """A column for each kind of weights, a line for each contender; the last run counts where several measured the same."""
+    """A column for each kind of weights, a line for each contender. Of several runs that measured the same, the last counts."""
     import matplotlib
 
     matplotlib.use("Agg")

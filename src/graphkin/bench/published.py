@@ -1,4 +1,4 @@
-"""An epoch in the form that the paper's authors published, written anew: the baseline of ``graphkin bench epoch``.
+"""An epoch in the form that the paper's authors published, rewritten: the baseline of ``graphkin bench epoch``.
 
 PyTorch Geometric's GCNConv on dense features, N×N matrices for every view pair, PyTorch's own gradient. As in their program,
 GRACE+ pools positives by their weighted mean, computes every score matrix once for the denominator and once for the numerator,
@@ -8,6 +8,8 @@ detection, which this one leaves out.)
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
@@ -15,18 +17,20 @@ from torch_geometric.nn import GCNConv
 from torch_geometric.utils import dropout_edge
 
 from graphkin.graphs.graph import Graph
-from graphkin.methods.method import Method
+from graphkin.methods import Method
+from graphkin.models.encoder import width_of
 from graphkin.support.sparse import SparseMatrix
-from graphkin.weights.node import NodeWeights
+from graphkin.weights import NodeWeights
 
 
 class PublishedRun:
     def __init__(self, graph: Graph, method: Method, weights: NodeWeights, device: torch.device) -> None:
         assert method.views is not None
-        self.tau, self.views = method.tau, method.views
+        objective: Any = method.objective
+        self.tau, self.views = objective.tau, method.views
         self.x = (graph.x.to_dense() if isinstance(graph.x, SparseMatrix) else graph.x).to(device)
         self.edges = graph.edge_index.to(device)
-        hidden = method.encoder.hidden
+        hidden = width_of(method.encoder, graph.num_features)
         self.convolutions = nn.ModuleList([GCNConv(graph.num_features, 2 * hidden), GCNConv(2 * hidden, hidden)]).to(device)
         self.projector = nn.Sequential(nn.Linear(hidden, hidden), nn.ELU(), nn.Linear(hidden, hidden)).to(device)
         parameters = [*self.convolutions.parameters(), *self.projector.parameters()]

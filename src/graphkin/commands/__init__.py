@@ -1,1 +1,1 @@
-"""The commands of the command line. No logic here: each reads its arguments, calls the library and prints."""
+"""The command line. ``options`` says what each command takes, the module of a command what it does with it."""

@@ -1,60 +1,42 @@
-"""bench."""
+"""``graphkin bench``."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from graphkin.bench import Results, read
-from graphkin.bench.objective import WEIGHTS
-from graphkin.bench.plan import Plan
-from graphkin.bench.plot import plot as draw
+from graphkin.bench.measurements import Measurements
+from graphkin.bench.plot import plot
 from graphkin.commands.display import bench_line
-from graphkin.commands.options import DataRootOption, JsonOption, console, print_json
+from graphkin.commands.options.bench import Bench
+from graphkin.commands.output import print_json, say
 from graphkin.support.files import check_writable
 
 
-def bench_command(
-    what: Annotated[list[str] | None, typer.Argument(metavar="[objective] [epoch]", help="Default: both.")] = None,
-    nodes: Annotated[list[int] | None, typer.Option(help="For objective: nodes; may be repeated.")] = None,
-    width: Annotated[list[int] | None, typer.Option(help="For objective: width of an embedding; may be repeated.")] = None,
-    weights: Annotated[list[str] | None, typer.Option(help=f"For objective: {', '.join(WEIGHTS)}; may be repeated.")] = None,
-    features: Annotated[int, typer.Option(help="For objective, on the fly: features of a node.")] = 500,
-    graph: Annotated[list[str] | None, typer.Option(help="For epoch: a dataset or a path; may be repeated.")] = None,
-    method: Annotated[list[str] | None, typer.Option(help="For epoch: a method with two views; may be repeated.")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
-    repeats: Annotated[int, typer.Option(help="How often each is timed, at most.")] = 10,
-    out: Annotated[Path, typer.Option(help="Folder with the files that rows are added to.")] = Path("benchmarks/results"),
-    plot: Annotated[Path | None, typer.Option(help="Also draw time and memory against nodes to this file.")] = None,
-    data_root: DataRootOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Measure the objective and a whole epoch here: time and peak memory, each against the dense way, in one run.
-
-    Every contender is compared with the definition first; one that disagrees is reported and not timed.
-
-    Examples:
-
-      graphkin bench
-
-      graphkin bench objective --nodes 5000 --nodes 20000 --width 256 --plot bench.png
-
-      graphkin bench epoch --graph pubmed --method grace+
-    """
-    plan = Plan.checked(what, nodes, width, weights, features, graph, method, device, repeats, data_root, plot)
-    check_writable(out)
-    files = {kind: Results(out / f"{kind}.json") for kind in plan.what}
+def run(options: Bench) -> None:
+    wanted = Measurements.checked(
+        options.what,
+        nodes=options.nodes,
+        widths=options.width,
+        weights=options.weights,
+        features=options.features,
+        graphs=options.graph,
+        methods=options.method,
+        device=options.device,
+        repeats=options.repeats,
+        data_root=options.data_root,
+        plot=options.plot,
+    )
+    check_writable(options.out)
+    files = {kind: Results(options.out / f"{kind}.json") for kind in wanted.what}
     for kind, results in files.items():
-        for row in plan.rows(kind):
+        for row in wanted.rows(kind):
             results.add(row)
-            if not as_json:
-                console.print(bench_line(row, results.rows), soft_wrap=True)
-    if as_json:
+            if not options.as_json:
+                say(bench_line(row, results.rows))
+    if options.as_json:
         print_json({kind: [asdict(row) for row in results.rows] for kind, results in files.items()})
-    if plot is not None:
-        draw(read(out / "objective.json"), plot, plan.device.type)
-    if not as_json:
-        console.print(f"added to {', '.join(str(out / f'{kind}.json') for kind in plan.what)}", soft_wrap=True)
+    if options.plot is not None:
+        plot(read(options.out / "objective.json"), options.plot, wanted.device.type)
+    if not options.as_json:
+        say(f"added to {', '.join(str(results.path) for results in files.values())}")

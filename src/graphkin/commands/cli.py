@@ -1,6 +1,6 @@
-"""The program: what surrounds its commands, from the first signal to the exit status.
+"""The program around its commands, from the first signal to the exit status.
 
-Nothing heavy is imported before :func:`main` has seen to the streams and to Ctrl-C.
+Nothing heavy is imported before :func:`main` has taken care of the streams and of Ctrl-C.
 """
 
 from __future__ import annotations
@@ -11,36 +11,32 @@ import signal
 import sys
 from typing import Any
 
+from graphkin.commands.loading import loading
 from graphkin.errors import InputError, first_line, printable
 from graphkin.support import signals
+from graphkin.support.launch import LostError, ToldElsewhereError
 
 BROKEN_PIPE = 128 + 13
 
 
 def main() -> None:
-    _open_closed_streams()
-    interruptible = signal.getsignal(signal.SIGINT) != signal.SIG_IGN  # as it is not in the background of a script
-    if interruptible:
-        signal.signal(signal.SIGINT, _leave_at_once)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
     try:
-        import graphkin.commands.app  # noqa: F401
-    except (ImportError, MemoryError, OSError, SystemError) as error:
-        reason = first_line(error)
-        sys.exit(_complain(f"graphkin cannot start, because a library it needs cannot be loaded ({reason}): is there memory?"))
-    if interruptible:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        with loading():
+            _open_closed_streams()
+            for stream in (sys.stdout, sys.stderr):
+                if isinstance(stream, io.TextIOWrapper):
+                    stream.reconfigure(errors="replace")
+            import graphkin.commands.app  # noqa: F401
+    except InputError as error:
+        sys.exit(_complain(str(error)))
     status = run(sys.argv[1:] or ["--help"])
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     sys.exit(_flushed(status))
 
 
 def run(arguments: list[str]) -> int:
-    """Exit status: 0 it worked, 2 the user's mistake in one line, 1 a failure of ours, 130 Ctrl-C, 143 SIGTERM."""
+    """Exit status: 0 success, 2 the user's mistake in one line, 1 an internal error, 130 Ctrl-C, 143 SIGTERM."""
     from graphkin.commands.app import app
-    from graphkin.support.parallel import LostError, ToldElsewhereError
 
     with signals.sigterm_obeyed():
         try:
@@ -76,7 +72,7 @@ def _unexpected(error: Exception) -> int:
             "or a machine with more."
         )
     traceback.print_exception(error)
-    print("graphkin: this is a failure of graphkin itself, please report it.", file=sys.stderr)
+    print("graphkin: this is an internal error of graphkin; please report it.", file=sys.stderr)
     return 1
 
 
@@ -92,7 +88,7 @@ def _complain(message: str) -> int:
 
 
 def _open_closed_streams() -> None:
-    """A file that is opened later must not take the number of a closed stream, into which libraries then write."""
+    """A file that is opened later must not take the number of a closed stream: libraries would write into it."""
     for number, name in enumerate(("stdin", "stdout", "stderr")):
         try:
             os.fstat(number)
@@ -102,14 +98,8 @@ def _open_closed_streams() -> None:
             setattr(sys, name, open(number, "r" if number == 0 else "w", closefd=False))  # noqa: SIM115
 
 
-def _leave_at_once(number: int, frame: object) -> None:
-    """While libraries are imported there is nothing to lose, and an exception could end up anywhere."""
-    os.write(2, b"graphkin: interrupted before the end.\n")
-    os._exit(signals.INTERRUPTED)
-
-
 def _flushed(status: int) -> int:
-    """The status, or that of output that nobody reads or that does not fit on the disk."""
+    """The status, unless nobody reads the output or it does not fit on the disk."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:

@@ -1,64 +1,62 @@
-"""What the command line shows."""
+"""What the command line shows: tables and lines."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.table import Table
 
-from graphkin.bench import Row
-from graphkin.evaluation.evaluate import Scores
-from graphkin.experiments import Experiment
-from graphkin.experiments.tables import Summary
-from graphkin.graphs.datasets import DATASETS
-from graphkin.graphs.graph import Graph
+from graphkin.commands.output import console, say
+from graphkin.graphs.catalogue import DATASETS
 from graphkin.support.signals import terminated
-from graphkin.training.fitted import Fitted
+
+if TYPE_CHECKING:
+    from graphkin.bench import Row
+    from graphkin.experiments import Experiment
+    from graphkin.experiments.summary import Summary
+    from graphkin.graphs.graph import Graph
+    from graphkin.training.fitted import Fitted
 
 
-def score_table(scores: dict[str, Scores], graph: str) -> Table:
+def score_table(scores: Mapping[str, Mapping[str, Any]], graph: str) -> Table:
+    """``scores`` are :meth:`Scores.as_dict` of each row."""
     first = next(iter(scores.values()))
-    shown = [measure for measure in first.values if not measure.startswith("val_")]
-    repeats = f", {len(first.test)} times" if len(first.test) > 1 else ""
-    table = Table("embedding", title=f"{graph}, protocol {first.protocol}{repeats}", title_justify="left")
+    shown = [name for name, values in first.items() if isinstance(values, list) and not name.startswith("val_")]
+    count = len(first[shown[0]])
+    repeats = f", {count} times" if count > 1 else ""
+    table = Table("embedding", title=f"{graph}, protocol {first['protocol']}{repeats}", title_justify="left")
     for measure in shown:
         table.add_column(f"{measure}, %", justify="right")
-    for row, value in scores.items():
-        summary = value.as_dict()
-        cells = (
-            f"{summary[f'{m}_mean']:.2f}" + (f" ± {summary[f'{m}_std']:.2f}" if len(value.test) > 1 else "") for m in shown
-        )
-        table.add_row(row, *cells)
+    for row, summary in scores.items():
+        table.add_row(row, *(_mean_and_spread(summary, measure) for measure in shown))
     return table
 
 
-def print_fit(console: Console, graph: Graph, fitted: Fitted, record: dict[str, Any], embeddings: Path) -> None:
+def _mean_and_spread(summary: Mapping[str, Any], measure: str) -> str:
+    spread = f" ± {summary[f'{measure}_std']:.2f}" if len(summary[measure]) > 1 else ""
+    return f"{summary[f'{measure}_mean']:.2f}{spread}"
+
+
+def print_fit(graph: Graph, fitted: Fitted, record: dict[str, Any], embeddings: Path) -> None:
     """What was done, by run.json's ``record``."""
-    scores = record["scores"]
-    console.print(
-        f"{graph.name}: {graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {graph.num_features:,} features"
-        + (f" ({', '.join(graph.notes)})" if graph.notes else ""),
-        soft_wrap=True,
-    )
+    notes = f" ({', '.join(graph.notes)})" if graph.notes else ""
+    say(f"{graph.name}: {graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {graph.num_features:,} features{notes}")
     stopped = f"stopped by {'SIGTERM' if terminated() else 'Ctrl-C'} after"
-    state = stopped if fitted.interrupted else "trained for"
     console.print(
-        f"{fitted.method.name}: {state} {len(fitted.losses)} epochs in {fitted.seconds['train']:.1f} s "
-        f"({fitted.kernel} kernel), loss {fitted.losses[-1]:.4f}"
+        f"{fitted.method.name}: {stopped if fitted.interrupted else 'trained for'} {len(fitted.losses)} epochs in "
+        f"{fitted.seconds['train']:.1f} s ({fitted.kernel} kernel), loss {fitted.losses[-1]:.4f}"
     )
     if record["warning"] is not None:
-        console.print(f"warning: {record['warning']}", style="yellow", soft_wrap=True)
+        say(f"warning: {record['warning']}", style="yellow")
+    scores = record["scores"]
     if "not_scored" in scores:
-        console.print(f"not scored: {scores['not_scored']}", soft_wrap=True)
+        say(f"not scored: {scores['not_scored']}")
     else:
-        rows = {scores["of"]: scores, **scores["baselines"]}
-        table = {name: Scores(row["protocol"], {"accuracy": tuple(row["accuracy"])}) for name, row in rows.items()}
-        console.print(score_table(table, graph.name))
-    console.print(f"wrote {embeddings}, model.graphkin, run.json", soft_wrap=True)
+        console.print(score_table({scores["of"]: scores, **scores["baselines"]}, graph.name))
+    say(f"wrote {embeddings}, model.graphkin, run.json")
 
 
 def experiment_table(experiments: list[Experiment]) -> Table:
@@ -70,7 +68,7 @@ def experiment_table(experiments: list[Experiment]) -> Table:
 
 
 def summary_tables(summary: Summary) -> Iterator[Table]:
-    """Graphs as columns; with several measures, a table a graph with its measures as columns."""
+    """One table with the graphs as columns; with several measures, one table per graph with the measures as columns."""
     experiment = summary.experiment
     if len(experiment.measures) == 1:
         yield _cells(summary, experiment.title, [(dataset, dataset, experiment.measures[0]) for dataset in summary.datasets])
@@ -81,7 +79,9 @@ def summary_tables(summary: Summary) -> Iterator[Table]:
 
 
 def _cells(summary: Summary, title: str, columns: list[tuple[str, str, str]]) -> Table:
-    table = Table("test accuracy, %", title=title, title_justify="left", show_lines=True)
+    quantities = {summary.experiment.quantity(measure) for _, _, measure in columns}
+    what = f"{quantities.pop()}, %" if len(quantities) == 1 else "in percent"
+    table = Table(what, title=title, title_justify="left", show_lines=True)
     for heading, _, _ in columns:
         table.add_column(heading, justify="right")
     for row in summary.experiment.rows:
@@ -105,7 +105,7 @@ def _cell(summary: Summary, row: str, dataset: str, measure: str) -> str:
 
 
 def bench_line(row: Row, before: list[Row]) -> str:
-    """A row of ``graphkin bench`` and its speed against the first that was timed on the same problem."""
+    """A row of ``graphkin bench``, with its speed relative to the first that was timed on the same problem."""
     what = ", ".join(str(value) if isinstance(value, str) else f"{name} {value:,}" for name, value in row.problem.items())
     if row.seconds is None or row.fastest is None or row.slowest is None:
         return f"{what}: {row.contender}: {row.failure}"
@@ -120,10 +120,9 @@ def bench_line(row: Row, before: list[Row]) -> str:
 
 def dataset_table(data_root: Path | None) -> Table:
     table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False)
-    for heading in ("name", "nodes", "edges", "features", "classes", "state", "source", "licence"):
-        table.add_column(
-            heading, no_wrap=True, justify="right" if heading in ("nodes", "edges", "features", "classes") else "left"
-        )
+    numbers = ("nodes", "edges", "features", "classes")
+    for heading in ("name", *numbers, "state", "source", "licence"):
+        table.add_column(heading, no_wrap=True, justify="right" if heading in numbers else "left")
     for entry in DATASETS.values():
         counts = (f"{count:,}" for count in (entry.nodes, entry.edges, entry.features, entry.classes))
         table.add_row(entry.name, *counts, entry.state(data_root), entry.source, entry.licence)

@@ -10,38 +10,41 @@ from typing import Any
 from torch import Tensor
 
 from graphkin.errors import InputError, OutputError
-from graphkin.evaluation.evaluate import Scores, collapse, evaluate, own_accuracy
-from graphkin.evaluation.evaluate import baselines as baseline_rows
-from graphkin.graphs.datasets import DATASETS, DEFAULT
+from graphkin.evaluation.baselines import baselines as baseline_rows
+from graphkin.evaluation.collapse import collapse
+from graphkin.evaluation.evaluate import evaluate
+from graphkin.evaluation.own_classifier import own_accuracy
+from graphkin.evaluation.scores import Scores
+from graphkin.graphs.catalogue import DATASETS, DEFAULT
 from graphkin.graphs.graph import Graph
 from graphkin.graphs.synthetic import NAMED
 from graphkin.support.environment import environment
 from graphkin.support.files import check_writable, read_json, reading, remove_leftovers, write_json
 from graphkin.support.parallel import peers
 from graphkin.training.embeddings import FORMATS, write_embeddings
-from graphkin.training.fit import PAGERANKS
 from graphkin.training.fitted import Fitted
+from graphkin.training.plan import PAGERANKS
 
 CHECKPOINT = "checkpoint.graphkin"
 UNFINISHED = (CHECKPOINT, CHECKPOINT + PAGERANKS)
-NOT_SCORED = "the embeddings were written, and nothing was scored after that; graphkin evaluate scores them."
+NOT_SCORED = "the run ended after the embeddings were written; graphkin evaluate scores them."
 FILES = (*(f"embeddings.{kind}" for kind in FORMATS), "model.graphkin", "run.json")
 
 
-def prepare_folder(folder: Path, *, overwrite: bool = False, go_on: bool = False) -> Path:
+def prepare_folder(folder: Path, *, overwrite: bool = False, resume: bool = False) -> Path:
     """Make the folder and prove, before any training, that results can be written there without losing others.
 
-    With ``go_on`` a folder whose run was cut off is taken as it is; ``overwrite`` starts anew.
+    ``resume`` takes a folder whose run was cut off as it is; ``overwrite`` starts again.
     """
     check_writable(folder)
     if overwrite:
         remove_unfinished(folder)
-    if overwrite or (go_on and _was_cut_off(folder)):
+    if overwrite or (resume and _was_cut_off(folder)):
         return folder
     if _was_cut_off(folder):
         raise OutputError(
             f"the output folder {folder} holds a run that was cut off: "
-            "add --checkpoint-every to go on with it, or --overwrite to start anew."
+            "add --checkpoint-every to resume it, or --overwrite to start again."
         )
     present = [name for name in FILES if (folder / name).exists()]
     if present:
@@ -63,24 +66,24 @@ def check_file(path: Path, *, overwrite: bool = False) -> Path:
     return path
 
 
-def default_folder(graph: Graph, method: str, seed: int, *, go_on: bool = False) -> Path:
-    """runs/GRAPH-METHOD-seedN, with a number behind it if that is taken; with ``go_on`` one whose run was cut off is not."""
+def default_folder(graph: Graph, method: str, seed: int, *, resume: bool = False) -> Path:
+    """runs/GRAPH-METHOD-seedN, with a number appended if that is taken; ``resume`` takes one whose run was cut off."""
     name = f"{graph.name}-{method}-seed{seed}".replace("+", "plus").replace("(", "-").replace(")", "")
     for number in range(1, 10_000):
         folder = Path("runs") / (name if number == 1 else f"{name}-{number}")
-        if not folder.exists() or (go_on and _was_cut_off(folder)):
+        if not folder.exists() or (resume and _was_cut_off(folder)):
             return folder
         remove_leftovers(folder)
     raise OutputError(f"there are 9,999 folders runs/{name} already: choose another --out.")
 
 
 def _was_cut_off(folder: Path) -> bool:
-    """Killed, or stopped by Ctrl-C: a run that ended has no checkpoint and no part of a similarity."""
+    """Killed, or stopped by Ctrl-C: a finished run leaves no checkpoint and no part of a similarity."""
     return any((folder / name).exists() for name in UNFINISHED)
 
 
 def remove_own_pageranks(folder: Path) -> None:
-    """Those of this process, which may be on a disk that the first one does not see."""
+    """Those of this process, which may be on a disk that the first process does not see."""
     shutil.rmtree(folder / UNFINISHED[1] / peers().label, ignore_errors=True)
 
 
@@ -90,7 +93,7 @@ def remove_unfinished(folder: Path) -> None:
 
 
 def scores_of(fitted: Fitted, graph: Graph, embeddings: Any, splits: int, seed: int, baselines: bool) -> dict[str, Any]:
-    """What the labels say, or why nothing can be said.
+    """The scores against the graph's labels, or why there are none.
 
     A method that was trained with labels is scored by its own classifier on the test mask alone: random splits would test
     it on nodes whose labels it has seen.
@@ -118,7 +121,7 @@ def write_run(
 ) -> dict[str, Any]:
     """Write model, embeddings and run.json, each as soon as it is known, and return what run.json holds.
 
-    Scores come last, and into run.json: whatever happens while they are computed, the rest is on the disk.
+    Scores are added to run.json last: whatever happens while they are computed, the rest is on the disk.
     """
     (folder / "run.json").unlink(missing_ok=True)
     fitted.save(folder / "model.graphkin")
@@ -153,6 +156,8 @@ def run_record(fitted: Fitted, graph: Graph, scores: dict[str, Any]) -> dict[str
         "scores": scores,
         "seconds": fitted.seconds,
         "kernel": fitted.kernel,
+        "execution": fitted.execution,
+        "own_similarity": fitted.own_similarity,
         "epochs": len(fitted.losses),
         "interrupted": fitted.interrupted,
         "losses": list(fitted.losses),
@@ -162,7 +167,7 @@ def run_record(fitted: Fitted, graph: Graph, scores: dict[str, Any]) -> dict[str
 
 
 def graph_of_run(embeddings: Path) -> str:
-    """The dataset that the run file beside the embeddings names; the bundled Cora if there is no run file."""
+    """The dataset named in the run file next to the embeddings; the bundled Cora if there is no run file."""
     path = embeddings.parent / "run.json"
     if not path.is_file():
         return DEFAULT
@@ -172,6 +177,6 @@ def graph_of_run(embeddings: Path) -> str:
             raise ValueError("its graph has no name")
     if name not in DATASETS and not NAMED.fullmatch(name):
         raise OutputError(
-            f"say which graph this is about: {embeddings.parent} was made from {name!r}, which is no dataset's name."
+            f"say which graph this is: {embeddings.parent} was made from {name!r}, which is not the name of a dataset."
         )
     return name

@@ -1,1 +1,1 @@
-"""How good embeddings are."""
+"""How good embeddings are: protocols, probes, training-free baselines."""

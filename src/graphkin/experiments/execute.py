@@ -14,49 +14,53 @@ import numpy as np
 import torch
 
 from graphkin.errors import InputError
-from graphkin.evaluation.evaluate import evaluate, propagated_features, public_splits, raw_features, untrained
-from graphkin.experiments import MEASURES
-from graphkin.experiments.plan import Job, Task
-from graphkin.experiments.store import Outcome
+from graphkin.evaluation.baselines import baseline
+from graphkin.evaluation.evaluate import evaluate
+from graphkin.evaluation.own_classifier import own_accuracy
+from graphkin.evaluation.scores import Scores
+from graphkin.evaluation.split_sources import public_splits
+from graphkin.experiments.jobs import Job
+from graphkin.experiments.outcomes import Outcome
+from graphkin.experiments.trials import Trial, similarity_of
 from graphkin.graphs.graph import Graph
 from graphkin.graphs.splits import few_labels
-from graphkin.methods.method import Method
+from graphkin.methods import Method
+from graphkin.objectives.weighting import node_similarity
 from graphkin.similarity import NodeSimilarity
 from graphkin.support.environment import commit, environment
 from graphkin.support.progress import Style
-from graphkin.training.fit import Prepared, check_usable, prepare
 from graphkin.training.fitted import Fitted
-from graphkin.training.tasks import similarity_for
+from graphkin.training.plan import Plan, Prepared, plan
 
 CURVE_POINTS = 32
-Scores = tuple[dict[str, float], dict[str, float]]
-"""test and validation accuracies in percent, by measure"""
+Measured = tuple[dict[str, float], dict[str, float]]
+"""in percent, by measure: on test and on validation nodes"""
 
 
 @dataclass(frozen=True)
 class Learned:
     """A run before it is scored."""
 
-    task: Task
+    trial: Trial
     seed: int
-    score: Callable[[], Scores]
+    score: Callable[[], Measured]
     losses: tuple[float, ...] = ()
     seconds: float = 0.0
     kernel: str | None = None
 
 
 @dataclass(frozen=True)
-class Keep:
+class Checkpoints:
     """Where checkpoints of runs go, and how often."""
 
     folder: Path
     every: int
 
-    def path(self, task: Task, seed: int) -> Path:
-        return self.folder / f"{task.key}-{seed}"
+    def path(self, trial: Trial, seed: int) -> Path:
+        return self.folder / f"{trial.key}-{seed}"
 
     def remove(self, finished: set[tuple[str, int]]) -> None:
-        """What is left of finished runs: their checkpoints, and files that a killed process was writing."""
+        """Delete the checkpoints of finished runs, and files that a killed process was writing for them."""
         names = {f"{key}-{seed}" for key, seed in finished}
         for path in self.folder.glob("*"):
             if path.name.removeprefix(".").split(".")[0] in names:
@@ -65,22 +69,22 @@ class Keep:
 
 @dataclass(frozen=True)
 class Failure:
-    """Seeds of a job that cannot be done, and why."""
+    """Seeds of a job that cannot be run, and why."""
 
     job: Job
     reason: str
 
 
 def execute(
-    job: Job, graph: Graph, device: str = "cpu", progress: Style = "none", keep: Keep | None = None
+    job: Job, graph: Graph, device: str = "cpu", progress: Style = "none", checkpoints: Checkpoints | None = None
 ) -> list[Outcome | Failure]:
     return [
         learned if isinstance(learned, Failure) else scored_outcome(job, learned, learned.score)
-        for learned in learn(job, graph, device, progress, keep)
+        for learned in learn(job, graph, device, progress, checkpoints)
     ]
 
 
-def scored_outcome(job: Job, learned: Learned, score: Callable[[], Scores]) -> Outcome | Failure:
+def scored_outcome(job: Job, learned: Learned, score: Callable[[], Measured]) -> Outcome | Failure:
     try:
         return outcome(learned, score())
     except InputError as error:
@@ -88,88 +92,91 @@ def scored_outcome(job: Job, learned: Learned, score: Callable[[], Scores]) -> O
 
 
 def learn(
-    job: Job, graph: Graph, device: str = "cpu", progress: Style = "none", keep: Keep | None = None
+    job: Job, graph: Graph, device: str = "cpu", progress: Style = "none", checkpoints: Checkpoints | None = None
 ) -> Iterator[Learned | Failure]:
-    """Train the seeds of a job; what is left is to score them, which another process can do."""
-    task = job.task
-    if task.baseline is not None:
+    """Train the seeds of a job; scoring them can be left to another process."""
+    trial = job.trial
+    if trial.baseline is not None:
         for seed in job.seeds:
-            rows = _without_training(task, graph, seed)
-            yield Learned(task, seed, functools.partial(score, task, rows, _for_scoring(graph), seed))
+            rows = baseline(trial.baseline, graph, trial.method, seed)
+            yield Learned(trial, seed, functools.partial(score, trial, rows, _for_scoring(graph), seed))
         return
-    assert task.method is not None
+    assert trial.method is not None
     try:
-        prepared = prepared_once(task.content, graph, task.method, device)
+        prepared = prepared_once(trial.content, graph, trial.method, device)
     except InputError as error:
         yield Failure(job, str(error))
         return
     for group in prepared.groups(job.seeds):
-        yield from _trained(prepared, replace(job, seeds=tuple(group)), graph, progress, keep)
+        yield from _trained(prepared, replace(job, seeds=tuple(group)), graph, progress, checkpoints)
 
 
-def _trained(prepared: Prepared, job: Job, graph: Graph, progress: Style, keep: Keep | None) -> Iterator[Learned | Failure]:
+def _trained(
+    prepared: Prepared, job: Job, graph: Graph, progress: Style, checkpoints: Checkpoints | None
+) -> Iterator[Learned | Failure]:
     """Seeds that are trained side by side fail together; then each is tried alone."""
-    task = job.task
+    trial = job.trial
     try:
-        graphs = [_with_labels(task, prepared.graph, seed) for seed in job.seeds]
-        checkpoints = []
-        if keep is not None:
-            keep.folder.mkdir(parents=True, exist_ok=True)
-            checkpoints = [
-                prepared.checkpoint(keep.path(task, seed), keep.every, seed, its_graph)
+        graphs = [_with_labels(trial, prepared.plan.graph, seed) for seed in job.seeds]
+        written = []
+        if checkpoints is not None:
+            checkpoints.folder.mkdir(parents=True, exist_ok=True)
+            written = [
+                prepared.plan.checkpoint(checkpoints.path(trial, seed), checkpoints.every, seed, its_graph)
                 for seed, its_graph in zip(job.seeds, graphs, strict=True)
             ]
-        trained = prepared.train(job.seeds, progress, graphs=graphs, checkpoints=checkpoints)
+        trained = prepared.train(job.seeds, progress, graphs=graphs, checkpoints=written)
     except InputError as error:
         if len(job.seeds) == 1:
             yield Failure(job, str(error))
         else:
             for seed in job.seeds:
-                yield from _trained(prepared, replace(job, seeds=(seed,)), graph, progress, keep)
+                yield from _trained(prepared, replace(job, seeds=(seed,)), graph, progress, checkpoints)
         return
     if trained.stop_wanted:
         raise KeyboardInterrupt
     for fitted in trained.fitted:
-        values: Callable[[], Scores]
-        if fitted.method.needs_labels:
-            test, val = own_accuracies(fitted, _with_labels(task, graph, fitted.seed))
-            values = functools.partial(_known, _measure(task), test, val)
-        else:
-            values = functools.partial(score, task, _rows(fitted.embed(graph)), _for_scoring(graph), fitted.seed)
-        yield Learned(task, fitted.seed, values, _thinned(fitted.losses), fitted.seconds["train"], fitted.kernel)
+        try:
+            values = _scoring(trial, fitted, graph)
+        except InputError as error:
+            yield Failure(replace(job, seeds=(fitted.seed,)), str(error))
+            continue
+        yield Learned(trial, fitted.seed, values, _thinned(fitted.losses), fitted.seconds["train"], fitted.kernel)
 
 
-def score(task: Task, rows: Any, graph: Graph, seed: int) -> Scores:
-    """Test and validation accuracy of rows by the task's protocol; each seed has a split of its own."""
-    if task.protocol == "grace":
-        measures = MEASURES["grace"]
-        assert measures is not None
-        shares = {measure: float(measure.removesuffix(" %")) / 100 for measure in measures}
-        options: dict[str, dict[str, Any]] = {measure: {"ratio": share} for measure, share in shares.items()}
-    else:
-        options = {_measure(task): {} if task.per_class is None else {"per_class": task.per_class}}
+def _scoring(trial: Trial, fitted: Fitted, graph: Graph) -> Callable[[], Measured]:
+    """The call that scores a run. A classifier predicts here, so that its model stays in this process."""
+    if not fitted.method.needs_labels:
+        return functools.partial(score, trial, _rows(fitted.embed(graph)), _for_scoring(graph), fitted.seed)
+    (measure,) = trial.columns
+    test, val = (own_accuracy(fitted, graph, part) for part in ("test", "val"))
+    return functools.partial(_known, measure, test, val)
+
+
+def score(trial: Trial, rows: Any, graph: Graph, seed: int) -> Measured:
+    """All measures of rows by the trial's protocol; each seed has a split of its own."""
+    protocol = trial.protocol
+    in_turn = protocol.splits is not None and protocol.splits.in_turn and len(graph.public_splits) > 1
+    splits: Any = [graph.public_splits[seed % len(graph.public_splits)]] if in_turn else 1
     test, val = {}, {}
-    several_public = task.protocol == "gca" and len(graph.public_splits) > 1
-    splits: Any = [graph.public_splits[seed % len(graph.public_splits)]] if several_public else 1
-    for measure, given in options.items():
-        scores = evaluate(rows, graph, protocol=task.protocol, splits=splits, seed=seed, **given)
-        test[measure], val[measure] = scores.test[0], scores.values["val_accuracy"][0]
+    known: dict[str, Scores] = {}
+    for name, column in trial.columns.items():
+        options = json.dumps(column.options, sort_keys=True)
+        if options not in known:
+            known[options] = evaluate(rows, graph, protocol=protocol, splits=splits, seed=seed, **column.options)
+        values = known[options].values
+        test[name] = values[column.measure][0]
+        if f"val_{column.measure}" in values:
+            val[name] = values[f"val_{column.measure}"][0]
     return test, val
 
 
-def own_accuracies(fitted: Fitted, graph: Graph) -> tuple[float, float]:
-    """Of a method that classifies itself, in percent, on test and validation nodes."""
-    assert graph.y is not None and graph.test_mask is not None and graph.val_mask is not None
-    right = fitted.predict(graph) == graph.y
-    return tuple(100 * float(right[mask].float().mean()) for mask in (graph.test_mask, graph.val_mask))  # type: ignore[return-value]
-
-
-def outcome(learned: Learned, scores: Scores) -> Outcome:
-    test, val = scores
+def outcome(learned: Learned, measured: Measured) -> Outcome:
+    test, val = measured
     where = environment()
     where.pop("finished")
     return Outcome(
-        learned.task.key,
+        learned.trial.key,
         learned.seed,
         test,
         val,
@@ -186,51 +193,37 @@ _last_similarity: dict[Hashable, NodeSimilarity | None] = {}
 
 
 def prepared_once(content: str, graph: Graph, method: Method, device: str) -> Prepared:
-    """Jobs of one task, and tasks with one similarity, often follow each other in a process: the last of both are kept."""
+    """Jobs of one trial, and trials with one similarity, often follow each other in a process: the last of both is cached."""
     key = (content, method, device)
     if key not in _last_prepared:
         _last_prepared.clear()
-        check_usable(graph, method)
-        similarity = _similarity_once(content, graph, method, device)
-        _last_prepared[key] = prepare(graph, method, device=device, similarity=similarity, planned=False)
+        planned = plan(graph, method, device=device, adapt=False)
+        _last_prepared[key] = planned.prepare(similarity=_similarity_once(content, planned))
     return _last_prepared[key]
 
 
-def _similarity_once(content: str, graph: Graph, method: Method, device: str) -> NodeSimilarity | None:
-    if method.similarity is None:
+def _similarity_once(content: str, planned: Plan) -> NodeSimilarity | None:
+    if similarity_of(planned.method) is None:
         return None
-    key = (content, method.similarity, device)
+    key = (content, similarity_of(planned.method), planned.device, planned.execution.stored)
     if key not in _last_similarity:
         _last_similarity.clear()
-        _last_similarity[key] = similarity_for(graph.to(device), method)
+        _last_similarity[key] = node_similarity(planned.graph, planned.method, planned.execution.stored)
     return _last_similarity[key]
 
 
-def _with_labels(task: Task, graph: Graph, seed: int) -> Graph:
+def _with_labels(trial: Trial, graph: Graph, seed: int) -> Graph:
     """The graph with the training nodes of a seed, for a method that is trained with few labels."""
-    if task.per_class is None or task.method is None or not task.method.needs_labels:
+    if trial.per_class is None or trial.method is None or not trial.method.needs_labels:
         return graph
     assert graph.y is not None and graph.train_mask is not None
-    chosen = few_labels(public_splits(graph)[0], graph.y.cpu(), task.per_class, seed).train
+    chosen = few_labels(public_splits(graph)[0], graph.y.cpu(), trial.per_class, seed).train
     mask = torch.zeros_like(graph.train_mask)
     mask[chosen.to(mask.device)] = True
     return replace(graph, train_mask=mask)
 
 
-def _without_training(task: Task, graph: Graph, seed: int) -> Any:
-    if task.baseline == "raw features":
-        return raw_features(graph)
-    if task.baseline == "propagated features":
-        return propagated_features(graph)
-    assert task.method is not None
-    return untrained(graph, task.method, seed)
-
-
-def _measure(task: Task) -> str:
-    return "test" if task.per_class is None else str(task.per_class)
-
-
-def _known(measure: str, test: float, val: float) -> Scores:
+def _known(measure: str, test: float, val: float) -> Measured:
     return {measure: test}, {measure: val}
 
 
@@ -239,7 +232,7 @@ def _rows(embeddings: torch.Tensor) -> np.ndarray:
 
 
 def _for_scoring(graph: Graph) -> Graph:
-    """What a scorer in another process needs of a graph: not its features."""
+    """What a scorer in another process needs of a graph, which does not include its features."""
     return replace(graph, x=torch.zeros(graph.num_nodes, 1), edge_index=torch.zeros(2, 0, dtype=torch.long))
 
 

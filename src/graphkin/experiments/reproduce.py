@@ -1,4 +1,4 @@
-"""Run what an experiment needs and the store does not have yet."""
+"""Run what experiments need and the store lacks."""
 
 from __future__ import annotations
 
@@ -18,24 +18,27 @@ import psutil
 import torch
 
 from graphkin.errors import InputError
-from graphkin.experiments import Experiment
-from graphkin.experiments.execute import Failure, Keep, Learned, execute, learn, scored_outcome
-from graphkin.experiments.plan import IN_A_ROW, Job, Task, jobs_of
-from graphkin.experiments.store import Outcome, Store
-from graphkin.graphs.datasets import DATASETS
+from graphkin.execution import as_asked
+from graphkin.experiments.definition import Experiment
+from graphkin.experiments.execute import Checkpoints, Failure, Learned, execute, learn, scored_outcome
+from graphkin.experiments.jobs import IN_A_ROW, Job, jobs_of, runs_in
+from graphkin.experiments.outcomes import Outcome
+from graphkin.experiments.store import Store
+from graphkin.experiments.trials import Trial
+from graphkin.graphs.catalogue import DATASETS
 from graphkin.graphs.graph import Graph
 from graphkin.graphs.readers import open_graph
-from graphkin.support.parallel import LostError
+from graphkin.support.launch import LostError
 from graphkin.support.progress import Style
-from graphkin.training.fit import TOGETHER, device_named, small_steps
+from graphkin.training.device import device_named
 
 WAIT_SECONDS = 2
 
 
 class Watch(Protocol):
-    """Who is told how a reproduction goes."""
+    """Receives the progress of a reproduction."""
 
-    def plan(self, jobs: list[Job], finished: int) -> None: ...
+    def begin(self, jobs: list[Job], finished: int) -> None: ...
     def epochs(self, job: Job) -> Style: ...
     def done(self, job: Job, outcome: Outcome) -> None: ...
     def failed(self, failure: Failure) -> None: ...
@@ -72,73 +75,75 @@ def reproduce(
     seconds: float | None = None,
     checkpoint_every: int | None = None,
 ) -> list[Failure]:
-    """Do all runs that are neither finished nor being done by another process, until they are all finished.
+    """Run everything that is neither finished nor claimed by another process, until all of it is finished.
 
     On a CPU, ``jobs`` processes of joblib's current backend train and score (default 1). On a GPU this process trains, and
     ``jobs`` others score what it trained (default: a process for each core but two). After ``seconds`` no run is started.
-    With ``checkpoint_every``, a run that is killed goes on from its last checkpoint, in a folder beside the store.
+    With ``checkpoint_every``, a run that is killed resumes from its last checkpoint, in a folder beside the store.
 
-    A run that cannot be done, because its loss diverges or its split is impossible, ends no other: it is returned.
+    A run that fails, because its loss diverges or its split is impossible, does not stop the others: failures are returned.
     """
     where = device_named(device)
 
-    def together(task: Task) -> int:
+    def together(trial: Trial) -> int:
         if where.type == "cpu":
             return 1
-        small = task.method is not None and small_steps(graphs[task.graph], task.method)
-        return TOGETHER if small else IN_A_ROW
+        if trial.method is None:
+            return IN_A_ROW
+        return max(as_asked(graphs[trial.graph], trial.method, where).together, IN_A_ROW)
 
     end = None if seconds is None else time.monotonic() + seconds
     todo = jobs_of(experiments, graphs, store.finished(), together, epochs=epochs)
     everything = jobs_of(experiments, graphs, set(), epochs=epochs)
-    watch.plan(todo, _runs(everything) - _runs(todo))
+    watch.begin(todo, runs_in(everything) - runs_in(todo))
     run = _on_gpu if where.type == "cuda" else _on_cpu
-    keep = None if checkpoint_every is None else Keep(store.path.with_suffix(".checkpoints"), checkpoint_every)
+    checkpoints = None if checkpoint_every is None else Checkpoints(store.path.with_suffix(".checkpoints"), checkpoint_every)
     failures: list[Failure] = []
-    if keep is not None:
-        keep.remove(store.finished())
+    if checkpoints is not None:
+        checkpoints.remove(store.finished())
     with store.claims_renewed():
         while todo and (end is None or time.monotonic() < end):
             before = len(store.finished()) + len(failures)
-            for job, found in run(_claimed(todo, store, end), graphs, str(where), jobs, watch, keep):
+            for job, found in run(_claimed(todo, store, end), graphs, str(where), jobs, watch, checkpoints):
                 if isinstance(found, Failure):
                     failures.append(found)
                     watch.failed(found)
                     continue
-                store.add(found, job.task.description)
-                if keep is not None:
-                    keep.remove({(found.task, found.seed)})
+                store.add(found, job.trial.description)
+                if checkpoints is not None:
+                    checkpoints.remove({(found.trial, found.seed)})
                 watch.done(job, found)
-            settled = store.finished() | {(failure.job.task.key, seed) for failure in failures for seed in failure.job.seeds}
+            settled = store.finished() | {(failure.job.trial.key, seed) for failure in failures for seed in failure.job.seeds}
             todo = jobs_of(experiments, graphs, settled, together, epochs=epochs)
             if todo and len(store.finished()) + len(failures) == before:
-                time.sleep(WAIT_SECONDS)  # others are at the rest
+                time.sleep(WAIT_SECONDS)  # other processes have claimed the rest
     return failures
 
 
 def runs_left(experiments: list[Experiment], store: Store, graphs: dict[str, Graph], *, epochs: int | None = None) -> int:
-    return _runs(jobs_of(experiments, graphs, store.finished(), epochs=epochs))
-
-
-def _runs(jobs: list[Job]) -> int:
-    return sum(len(job.seeds) for job in jobs)
+    return runs_in(jobs_of(experiments, graphs, store.finished(), epochs=epochs))
 
 
 def _claimed(todo: list[Job], store: Store, end: float | None) -> Iterator[Job]:
     for job in todo:
         if end is not None and time.monotonic() > end:
             return
-        seeds = store.claim(job.task.key, job.seeds)
+        seeds = store.claim(job.trial.key, job.seeds)
         if seeds:
             yield replace(job, seeds=seeds)
 
 
 def _on_cpu(
-    claimed: Iterator[Job], graphs: dict[str, Graph], device: str, jobs: int | None, watch: Watch, keep: Keep | None
+    claimed: Iterator[Job],
+    graphs: dict[str, Graph],
+    device: str,
+    jobs: int | None,
+    watch: Watch,
+    checkpoints: Checkpoints | None,
 ) -> Iterator[tuple[Job, Outcome | Failure]]:
     workers = jobs or 1
     calls = (
-        joblib.delayed(_one)(job, graphs[job.task.graph], device, watch.epochs(job) if workers == 1 else "none", keep)
+        joblib.delayed(_one)(job, graphs[job.trial.graph], device, watch.epochs(job) if workers == 1 else "none", checkpoints)
         for job in claimed
     )
     options = {"n_jobs": workers, "pre_dispatch": workers, "batch_size": 1, "initializer": _end_with_parent}
@@ -153,30 +158,38 @@ def _on_cpu(
                 yield job, found
     except BrokenExecutor as error:
         raise LostError(
-            "a process that trained was killed, perhaps for lack of memory; finished runs are kept, the same command goes on"
+            "a process that trained was killed, perhaps because memory ran out; "
+            "finished runs are stored, and the same command goes on"
         ) from error
 
 
 def _in_rounds(parallel: joblib.Parallel, calls: Iterator[Any], size: int) -> Iterator[tuple[Job, list[Outcome | Failure]]]:
-    """For backends that give results only when all are ready, as Ray's does: a call for each process at a time."""
+    """For backends that return results only when all are ready, as Ray's does: one call for each process at a time."""
     with parallel:
         while some := list(itertools.islice(calls, size)):
             yield from parallel(some)
 
 
-def _one(job: Job, graph: Graph, device: str, progress: Style, keep: Keep | None) -> tuple[Job, list[Outcome | Failure]]:
-    return job, execute(job, graph, device, progress, keep)
+def _one(
+    job: Job, graph: Graph, device: str, progress: Style, checkpoints: Checkpoints | None
+) -> tuple[Job, list[Outcome | Failure]]:
+    return job, execute(job, graph, device, progress, checkpoints)
 
 
 def _on_gpu(
-    claimed: Iterator[Job], graphs: dict[str, Graph], device: str, jobs: int | None, watch: Watch, keep: Keep | None
+    claimed: Iterator[Job],
+    graphs: dict[str, Graph],
+    device: str,
+    jobs: int | None,
+    watch: Watch,
+    checkpoints: Checkpoints | None,
 ) -> Iterator[tuple[Job, Outcome | Failure]]:
-    """Training keeps the GPU busy while other processes score, a few runs behind."""
+    """This process trains, and others score a few runs behind it, so that the GPU stays busy."""
     workers = jobs or max((os.cpu_count() or 1) - 2, 1)
     waiting: dict[Future[Any], tuple[Job, Learned]] = {}
 
     def scored(most: int) -> Iterator[tuple[Job, Outcome | Failure]]:
-        """What is ready; and, with more than ``most`` runs waiting, what comes next."""
+        """Runs whose scores are ready; with more than ``most`` waiting, it waits for the next one."""
         while any(future.done() for future in waiting) or len(waiting) > most:
             for future in wait(waiting, return_when=FIRST_COMPLETED).done:
                 job, learned = waiting.pop(future)
@@ -184,7 +197,7 @@ def _on_gpu(
 
     with ProcessPoolExecutor(workers, get_context("spawn"), initializer=_begin_scoring) as scorers:
         for job in claimed:
-            for learned in learn(job, graphs[job.task.graph], device, watch.epochs(job), keep):
+            for learned in learn(job, graphs[job.trial.graph], device, watch.epochs(job), checkpoints):
                 if isinstance(learned, Failure):
                     yield job, learned
                     continue
@@ -199,7 +212,7 @@ def _begin_scoring() -> None:
 
 
 def _end_with_parent() -> None:
-    """A process that others work for may be killed, also before they begin; they would go on for nobody."""
+    """If the process that started this one is killed, even before this one begins, end too."""
     started_by, parent = parent_process(), os.getppid()
     if started_by is None or started_by.pid is None or os.name == "nt":
         return

@@ -1,4 +1,4 @@
-"""How a reproduction shows itself: two live bars on a terminal (runs, epochs), a line a run elsewhere. On standard error."""
+"""The progress of a reproduction, on standard error: two live bars on a terminal (runs, epochs), one line per run elsewhere."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 from graphkin.errors import printable
 from graphkin.experiments.execute import Failure
-from graphkin.experiments.plan import Job
-from graphkin.experiments.store import Outcome
+from graphkin.experiments.jobs import Job
+from graphkin.experiments.outcomes import Outcome
 from graphkin.support.progress import Style
 
 
@@ -25,7 +25,7 @@ def watch(*, quiet: bool = False) -> Iterator[Lines]:
 
 
 class Lines:
-    """A line for every finished run, with the time left judged by what the finished ones took."""
+    """One line for every finished run, with the time left estimated from the finished ones."""
 
     def __init__(self, show: bool = True) -> None:
         self.show = show
@@ -34,8 +34,8 @@ class Lines:
         self.total = self.done_cost = 0.0
         self.count = self.finished = 0
 
-    def plan(self, jobs: list[Job], finished: int) -> None:
-        self.costs = {(job.task.key, seed): job.cost for job in jobs for seed in job.seeds}
+    def begin(self, jobs: list[Job], finished: int) -> None:
+        self.costs = {(job.trial.key, seed): job.cost for job in jobs for seed in job.seeds}
         self.total = sum(self.costs.values())
         self.count, self.finished = finished + len(self.costs), finished
         self.start = time.monotonic()
@@ -46,11 +46,11 @@ class Lines:
 
     def done(self, job: Job, outcome: Outcome) -> None:
         self.finished += 1
-        self.done_cost += self.costs.get((outcome.task, outcome.seed), 0.0)
-        measure, accuracy = list(outcome.test.items())[-1]
+        self.done_cost += self.costs.get((outcome.trial, outcome.seed), 0.0)
+        measure, value = list(outcome.test.items())[-1]
         self.say(
             f"{self.finished}/{self.count} {job.row}, seed {outcome.seed}: "
-            f"{accuracy:.2f} % ({measure}), {outcome.seconds:.1f} s, {self.left} left"
+            f"{value:.2f} % ({measure}), {outcome.seconds:.1f} s, {self.left} left"
         )
 
     def failed(self, failure: Failure) -> None:
@@ -92,13 +92,12 @@ class Bars(Lines):
     def __exit__(self, *error: object) -> None:
         self.bars.stop()
 
-    def plan(self, jobs: list[Job], finished: int) -> None:
-        super().plan(jobs, finished)
+    def begin(self, jobs: list[Job], finished: int) -> None:
+        super().begin(jobs, finished)
         self.bars.update(self.runs, total=self.count, completed=finished)
 
     def epochs(self, job: Job) -> Style:
-        total = job.task.method.optimiser.epochs if job.task.method is not None and job.task.baseline is None else None
-        self.bars.reset(self.current, description=printable(job.title), total=total, state="")
+        self.bars.reset(self.current, description=printable(job.title), total=job.trial.epochs or None, state="")
 
         def report(epoch: int, loss: float) -> None:
             self.bars.update(self.current, completed=epoch, state=f"loss {loss:.4f}")

@@ -1,1 +1,1 @@
-"""Graphs and where they come from: arrays, tables, files, downloads, models."""
+"""Graphs and where they come from: arrays, tables, files, downloads, random models."""

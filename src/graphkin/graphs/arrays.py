@@ -1,4 +1,4 @@
-"""What a user's arrays must be: each is checked here, repaired where that is safe, and refused in one line otherwise."""
+"""The checks of a user's arrays. Each is repaired where that is safe, and otherwise refused in one line."""
 
 from __future__ import annotations
 
@@ -6,23 +6,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse
-import scipy.sparse.linalg
 import torch
 from torch import Tensor
 
-from graphkin.errors import GraphError, SettingError, check_choice, first_line, shown
-from graphkin.support.files import check_memory
+from graphkin.errors import GraphError, SettingError, first_line, shown
 from graphkin.support.sparse import SparseMatrix
 
 SPARSE_BELOW = 0.1
-"""Features with a smaller share of non-zero entries are kept sparse."""
-STRUCTURAL = ("degree", "positional")
-"""Features that can be made from the edges alone."""
-BYTES_A_NODE = {"degree": 64, "positional": 8 * 3 * 32}
-"""that making them takes at least"""
-
+"""Features with a smaller share of non-zero entries are stored as a sparse matrix."""
 MOST_CLASSES = 100_000
 MOST_FEATURES = 2**24
+
+NO_FEATURES = (
+    "the graph has no node features. Give some, or let graphkin make them from the edges: features='degree' (how many "
+    "neighbours a node has) or features='positional' (where it lies in the graph); on the command line --features."
+)
 
 Features = Tensor | SparseMatrix
 
@@ -57,11 +55,11 @@ def checked_features(x: Any) -> Features:
 
 def _check_width(width: int) -> None:
     if width > MOST_FEATURES:
-        raise GraphError(f"a graph may have at most {MOST_FEATURES:,} features a node, found {width:,}.")
+        raise GraphError(f"a graph may have at most {MOST_FEATURES:,} features per node, found {width:,}.")
 
 
 def _dense_features(x: Any) -> Tensor:
-    """In float32, which is what everything is computed in."""
+    """In float32, in which everything is computed."""
     array = numeric(x, "features")
     if array.dim() != 2:
         raise GraphError(f"features must have shape [nodes, features], found {tuple(array.shape)}.")
@@ -141,11 +139,11 @@ class Edges(NamedTuple):
     pairs: Tensor
     weight: Tensor | None
     notes: tuple[str, ...]
-    """what was repaired"""
+    """The repairs."""
 
 
 def checked_edges(edge_index: Any, nodes: int, edge_weight: Any = None) -> Edges:
-    """Weights of duplicates are added; where both directions are given, their mean is the weight of the edge."""
+    """Weights of duplicates are added. Where both directions are given, the edge has their mean as its weight."""
     edges = numeric(edge_index, "edge_index")
     weight = None if edge_weight is None else _weights(edge_weight, edges.numel() // 2)
     if edges.numel() == 0:
@@ -196,7 +194,7 @@ def _merged(keys: Tensor, weight: Tensor | None, how: str) -> tuple[Tensor, Tens
 def _weights(edge_weight: Any, edges: int) -> Tensor:
     weight = numeric(edge_weight, "edge weights")
     if weight.shape != (edges,):
-        raise GraphError(f"there must be one weight an edge ({edges}), found shape {tuple(weight.shape)}.")
+        raise GraphError(f"there must be one weight per edge ({edges}), found shape {tuple(weight.shape)}.")
     kept = weight.float()
     bad = ~(torch.isfinite(kept) & (kept > 0))
     if bad.any():
@@ -214,7 +212,7 @@ def checked_labels(y: Any, nodes: int) -> Tensor | None:
     if labels.dim() == 2 and labels.size(1) == 1:
         labels = labels[:, 0]
     if labels.shape != (nodes,):
-        raise GraphError(f"labels must have one entry a node ({nodes}), found shape {tuple(labels.shape)}.")
+        raise GraphError(f"labels must have one entry per node ({nodes}), found shape {tuple(labels.shape)}.")
     if labels.is_floating_point():
         labels = torch.where(torch.isnan(labels), torch.full_like(labels, -1), labels).double()
         if not torch.equal(labels, labels.round()) or bool(labels.isinf().any()):
@@ -231,12 +229,23 @@ def checked_mask(what: str, mask: Any, nodes: int) -> Tensor | None:
         return None
     tensor = numeric(mask, what)
     if tensor.dim() not in (1, 2) or tensor.size(0) != nodes or tensor.numel() == 0:
-        raise GraphError(f"{what} must have one entry a node ({nodes}), found shape {tuple(tensor.shape)}.")
+        raise GraphError(f"{what} must have one entry per node ({nodes}), found shape {tuple(tensor.shape)}.")
     return tensor.bool().reshape(nodes, -1)
 
 
+def checked_ids(ids: Any, nodes: int) -> np.ndarray | None:
+    if ids is None:
+        return None
+    if np.ma.is_masked(ids):
+        raise GraphError(f"there must be one id per node ({nodes}), found {int(np.ma.getmask(ids).sum())} masked.")
+    array = as_array(ids, "ids")
+    if array.shape != (nodes,):
+        raise GraphError(f"there must be one id per node ({nodes}), found shape {array.shape}.")
+    return array
+
+
 def row_scaled(x: Features) -> Features:
-    """Rows divided by their sum; a row of zeros stays."""
+    """Rows divided by their sum; a row of zeros stays as it is."""
     sums = x.row_sums() if isinstance(x, SparseMatrix) else x.sum(1)
     factors = torch.where(sums > 0, 1 / sums, torch.ones_like(sums))
     return x.scale_rows(factors) if isinstance(x, SparseMatrix) else x * factors[:, None]
@@ -257,37 +266,6 @@ def largest_of_rows(x: Features) -> Tensor:
 def smallest_entry(x: Features) -> float:
     values = x.values if isinstance(x, SparseMatrix) else x
     return float(values.min()) if values.numel() else 0.0
-
-
-def structural_features(edge_index: Tensor, nodes: int, kind: str, size: int = 32) -> Features:
-    """Features for a graph that has none.
-
-    "degree": one indicator for each power of two that a degree lies in. "positional": the leading eigenvectors of
-    D^{-1/2} A D^{-1/2}, which are the smoothest of the Laplacian, with the sign that makes their largest entry positive.
-    """
-    check_choice("features", kind, STRUCTURAL)
-    check_memory(f"{kind} features of {nodes:,} nodes", BYTES_A_NODE[kind] * nodes)
-    degree = torch.bincount(edge_index[0], minlength=nodes)
-    if kind == "degree":
-        bins = (degree + 1).double().log2().long()
-        return checked_features(torch.nn.functional.one_hot(bins).float())
-    if nodes < 4:
-        raise GraphError(f"positional features need at least 4 nodes, found {nodes}.")
-    scale = degree.clamp(min=1).double().rsqrt()
-    row, col = edge_index
-    adjacency = scipy.sparse.csr_matrix(((scale[row] * scale[col]).numpy(), (row.numpy(), col.numpy())), shape=(nodes, nodes))
-    count = min(size, nodes - 2)
-    if nodes <= 1000:
-        vectors = np.linalg.eigh(adjacency.toarray())[1][:, -count:]
-    else:
-        start = np.random.default_rng(0).random(nodes)
-        try:
-            _, vectors = scipy.sparse.linalg.eigsh(adjacency, k=count, which="LA", v0=start)
-        except scipy.sparse.linalg.ArpackError as error:
-            raise GraphError(f"positional features cannot be computed for this graph ({error}); use 'degree'.") from error
-    leading = np.abs(vectors).argmax(axis=0)
-    signed = vectors * np.sign(vectors[leading, np.arange(count)])
-    return checked_features(signed[:, ::-1] * np.sqrt(nodes))
 
 
 def inverse(values: Tensor) -> Tensor:

@@ -1,8 +1,8 @@
 """Graphs by name: the eight of the paper, read from their published files, and a Cora that ships with graphkin.
 
-A dataset is looked for in the data root that is given, in $GRAPHKIN_DATA, then in the user's cache folder, and downloaded to
-the cache if it is nowhere. Raw files are read where they lie, so a root may be read-only and may be one that PyTorch Geometric
-made. A file's SHA-256 is checked before the file is read, and the graph's counts after that.
+A dataset is looked for in the given data root, in $GRAPHKIN_DATA and in the user's cache folder, and otherwise downloaded to
+the cache. Raw files are read in place, so a root may be read-only and may be one that PyTorch Geometric made. A file's SHA-256
+is checked before the file is read, and the graph's counts after that.
 """
 
 from __future__ import annotations
@@ -11,12 +11,10 @@ import hashlib
 import http.client
 import io
 import json
-import os
 import sys
-import tomllib
 import urllib.request
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 
@@ -25,49 +23,16 @@ import scipy.sparse
 import torch
 
 from graphkin.errors import GraphError, InputError, first_line, unknown
+from graphkin.graphs import catalogue
+from graphkin.graphs.catalogue import DATASETS, DEFAULT, VARIABLE, Dataset
 from graphkin.graphs.graph import Graph
 from graphkin.graphs.planetoid import read_planetoid
 from graphkin.support.files import reading, write_whole
 
-DEFAULT = "cora-bundled"
-VARIABLE = "GRAPHKIN_DATA"
 TIMEOUT = 60
-"""seconds without an answer after which a download has failed"""
+"""Seconds without an answer after which a download has failed."""
 LARGEST = 2**30
-"""bytes of a file that is downloaded, at most"""
-
-
-@dataclass(frozen=True)
-class Dataset:
-    name: str
-    nodes: int
-    edges: int
-    """undirected, without self loops"""
-    features: int
-    classes: int
-    source: str
-    licence: str
-    folder: str = ""
-    """where PyTorch Geometric keeps it below a root that holds several of its datasets"""
-    url: str = ""
-    """the web address of the folder that the raw files are published in"""
-    files: dict[str, str] = field(default_factory=dict)
-    """raw files and their SHA-256, empty where it is not known"""
-
-    def raw_folder(self, data_root: str | Path | None = None) -> Path | None:
-        """The folder with all raw files, if there is one."""
-        places = [self.folder, self.folder.partition("/")[2] or self.folder, ""]
-        for root in data_roots(data_root):
-            for place in places:
-                raw = root / place / "raw"
-                if self.files and all((raw / file).is_file() for file in self.files):
-                    return raw
-        return None
-
-    def state(self, data_root: str | Path | None = None) -> str:
-        if not self.files:
-            return "bundled"
-        return "to download" if self.raw_folder(data_root) is None else "cached"
+"""The most bytes that a downloaded file may have."""
 
 
 def load_dataset(name: str, data_root: str | Path | None = None) -> Graph:
@@ -95,23 +60,9 @@ def bundled_cora() -> Graph:
         return replace(Graph.from_npz(path, name=DEFAULT), notes=())
 
 
-def data_roots(data_root: str | Path | None = None) -> Iterator[Path]:
-    if data_root is not None:
-        yield Path(data_root)
-    if os.environ.get(VARIABLE):
-        yield Path(os.environ[VARIABLE])
-    yield cache_folder()
-
-
-def cache_folder() -> Path:
-    from platformdirs import user_cache_path
-
-    return user_cache_path("graphkin") / "data"
-
-
 def _download(dataset: Dataset) -> Path:
     """Fetch those raw files that are not in the cache yet; none is opened here."""
-    raw = cache_folder() / dataset.folder / "raw"
+    raw = catalogue.cache_folder() / dataset.folder / "raw"
     try:
         raw.mkdir(parents=True, exist_ok=True)
         for file, digest in dataset.files.items():
@@ -127,7 +78,7 @@ def _download(dataset: Dataset) -> Path:
 
 
 def _fetch(url: str, path: Path, digest: str) -> None:
-    """Download a file, and put it in its place only if it is whole and the published one."""
+    """Download a file, and keep it only if it is complete and the published one."""
 
     def write(temporary: Path) -> None:
         found = hashlib.sha256()
@@ -158,7 +109,7 @@ def _chunks(url: str) -> Iterator[bytes]:
 
 
 def _published(path: Path, digest: str) -> bytes:
-    """What is in a file, if it is the published one."""
+    """The content of a file, if it is the published one."""
     with reading(path, "cannot be read", GraphError):
         content = path.read_bytes()
     if digest and hashlib.sha256(content).hexdigest() != digest:
@@ -223,11 +174,3 @@ _READERS: dict[str, Callable[[Dataset, Path, dict[str, bytes]], Graph]] = {
     "CitationFull": _archive,
     "WikiCS": _wikics,
 }
-
-
-def _known() -> dict[str, Dataset]:
-    text = resources.files("graphkin.graphs").joinpath("data", "datasets.toml").read_text(encoding="utf-8")
-    return {name: Dataset(name=name, **entry) for name, entry in tomllib.loads(text).items()}
-
-
-DATASETS = _known()

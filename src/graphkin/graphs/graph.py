@@ -7,27 +7,32 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
 
-from graphkin.errors import GraphError, check_text, check_whole, first_line, shown
+from graphkin.errors import GraphError, check_text, check_whole, shown
+from graphkin.graphs.archives import arrays_from_npz
 from graphkin.graphs.arrays import (
+    NO_FEATURES,
     Features,
-    as_array,
     checked_edges,
     checked_features,
+    checked_ids,
     checked_labels,
     checked_mask,
-    structural_features,
 )
-from graphkin.graphs.splits import Split
-from graphkin.support.files import checked_path, read_arrays, reading
+from graphkin.graphs.pyg import MASKS, arrays_from_data, data_from_graph, is_data
+from graphkin.graphs.splits import Split, splits_of_masks
+from graphkin.graphs.structural import structural_features
+from graphkin.support.files import checked_path, reading
 from graphkin.support.sparse import SparseMatrix, check_compressed
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 MOST_NODES = 2**31 - 1
 
@@ -36,26 +41,29 @@ MOST_NODES = 2**31 - 1
 class Graph:
     """N nodes with features ``x`` [N, F] and edges ``edge_index`` [2, E].
 
-    Every edge stands there in both directions, sorted by source and target, without duplicates and self loops.
-    Build one with a ``from_...`` method: they check and repair, and say what they repaired in ``notes``.
+    Every edge is listed in both directions, sorted by source and target, without duplicates and self loops.
+    Make a graph with one of the ``from_...`` methods. They check the input, repair what is safe to repair, and list the repairs
+    in ``notes``.
     """
 
     x: Features
+    """A tensor, or a :class:`graphkin.SparseMatrix` where fewer than a tenth of the entries are not zero, whatever was given.
+    ``x.to_dense()`` works for both."""
     edge_index: Tensor
     edge_weight: Tensor | None = None
     y: Tensor | None = None
-    """classes [N], -1 where unknown"""
+    """Classes [N], -1 where unknown."""
     train_mask: Tensor | None = None
     val_mask: Tensor | None = None
     test_mask: Tensor | None = None
     public_splits: tuple[Split, ...] = ()
-    """the splits that come with the data; the masks are the first of them"""
+    """The splits that come with the data. The masks are the first of them."""
     ids: np.ndarray | None = None
-    """what the user calls the nodes [N]"""
+    """The user's names of the nodes [N]."""
     name: str = "graph"
     class_names: tuple[str, ...] = ()
     feature_names: tuple[str, ...] = ()
-    """the columns that the features come from, where they have names"""
+    """The columns that the features come from, where they have names."""
     notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
@@ -81,7 +89,7 @@ class Graph:
 
     @functools.cached_property
     def content(self) -> str:
-        """A digest of all that a result can depend on: edges, features, labels and splits."""
+        """A digest of everything that a result can depend on: edges, features, labels and splits."""
         features = self.x
         parts: list[Tensor | None] = [self.edge_index, self.edge_weight, self.y]
         if isinstance(features, SparseMatrix):
@@ -98,10 +106,19 @@ class Graph:
         return digest.hexdigest()[:16]
 
     def to(self, device: torch.device | str) -> Graph:
-        arrays = ("x", "edge_index", "edge_weight", "y", "train_mask", "val_mask", "test_mask")
+        arrays = ("x", "edge_index", "edge_weight", "y", *MASKS)
         present = {name: getattr(self, name) for name in arrays if getattr(self, name) is not None}
         moved: dict[str, Any] = {name: value.to(device) for name, value in present.items()}
         return replace(self, **moved)
+
+    def to_data(self, *, sparse: bool = False) -> Data:
+        """The same graph as a ``torch_geometric.data.Data`` with x, edge_index and, where known, edge_weight, y and masks.
+
+        ``x`` is dense, as PyTorch Geometric's layers expect; with ``sparse`` a :class:`graphkin.SparseMatrix` becomes a
+        ``torch.sparse_csr`` tensor instead. Several public splits become masks of shape [N, splits]. Ids, names and notes are
+        left out.
+        """
+        return data_from_graph(self, sparse=sparse)
 
     @classmethod
     def from_arrays(
@@ -118,70 +135,49 @@ class Graph:
         test_mask: Any = None,
         ids: Any = None,
         name: str = "graph",
-        class_names: tuple[str, ...] = (),
+        class_names: Sequence[str] = (),
+        feature_names: Sequence[str] = (),
     ) -> Graph:
         """A graph from NumPy, SciPy or PyTorch arrays; features may be sparse.
 
-        Without features (``x=None``) say how many nodes there are and which ``features`` to make: "degree" or "positional".
+        Without features (``x=None``), say how many nodes there are and which ``features`` to make: "degree" or "positional".
         A mask with several columns is several splits.
         """
         check_text("name", name)
-        if not isinstance(class_names, list | tuple):
-            raise GraphError(f"class_names must be a list of names, found {shown(class_names)}.")
+        for what, names in (("class_names", class_names), ("feature_names", feature_names)):
+            if not isinstance(names, list | tuple):
+                raise GraphError(f"{what} must be a list of names, found {shown(names)}.")
         given = None if x is None else checked_features(x)
-        if given is None:
-            if num_nodes is None:
-                raise GraphError("the graph has no nodes: features or num_nodes must say how many.")
-            check_whole("num_nodes", num_nodes, at_least=1, at_most=MOST_NODES)
-        nodes = int(given.shape[0]) if given is not None else int(num_nodes or 0)
+        nodes = _count(num_nodes) if given is None else int(given.shape[0])
         edges = checked_edges(edge_index, nodes, edge_weight)
         if features is not None:
             given = structural_features(edges.pairs, nodes, features)
         if given is None:
             raise GraphError(NO_FEATURES)
-        masks = {
-            what: checked_mask(what, mask, nodes)
-            for what, mask in (("train_mask", train_mask), ("val_mask", val_mask), ("test_mask", test_mask))
-        }
-        first: dict[str, Any] = {what: None if mask is None else mask[:, 0] for what, mask in masks.items()}
+        masks = [checked_mask(what, mask, nodes) for what, mask in zip(MASKS, (train_mask, val_mask, test_mask), strict=True)]
+        train, val, test = (None if mask is None else mask[:, 0] for mask in masks)
         return cls(
             given,
             edges.pairs,
             edges.weight,
             checked_labels(y, nodes),
-            **first,
-            public_splits=_splits(list(masks.values())),
-            ids=_checked_ids(ids, nodes),
+            train,
+            val,
+            test,
+            public_splits=splits_of_masks(masks),
+            ids=checked_ids(ids, nodes),
             name=name,
             class_names=tuple(class_names),
+            feature_names=tuple(feature_names),
             notes=edges.notes,
         )
 
     @classmethod
     def from_data(cls, data: Data, name: str = "graph", *, features: str | None = None) -> Graph:
         """A graph from ``torch_geometric.data.Data`` with ``edge_index`` and ``x`` (or ``features`` to make)."""
-        if not isinstance(data, Data):
-            raise GraphError(f"data must be a torch_geometric.data.Data, found {type(data).__name__}.")
-        if data.edge_index is None:
-            raise GraphError("data.edge_index is missing: edges of shape [2, edges] are needed.")
-        if data.x is None and features is None:
-            raise GraphError(f"data.x is missing: {NO_FEATURES}")
-        weight = data.get("edge_weight")
-        y, ignored = data.get("y"), tuple[str, ...]()
-        if isinstance(y, Tensor) and (y.is_floating_point() or y.dim() > 1 + (y.dim() == 2 and y.size(1) == 1)):
-            y, ignored = None, ("labels ignored: not one class a node",)
-        masks: dict[str, Any] = {key: data.get(key) for key in ("train_mask", "val_mask", "test_mask")}
-        graph = cls.from_arrays(
-            data.x,
-            data.edge_index,
-            y,
-            edge_weight=weight,
-            features=features,
-            num_nodes=data.num_nodes,
-            name=name,
-            **masks,
-        )
-        return replace(graph, notes=graph.notes + ignored)
+        arrays, notes = arrays_from_data(data, features)
+        graph = cls.from_arrays(**arrays, features=features, name=name)
+        return replace(graph, notes=graph.notes + notes)
 
     @classmethod
     def from_scipy(cls, adjacency: Any, x: Any = None, y: Any = None, **options: Any) -> Graph:
@@ -202,9 +198,10 @@ class Graph:
         cls, graph: Any, *, label: str = "label", ignore: Sequence[str] = (), features: str | None = None, name: str = "graph"
     ) -> Graph:
         """A graph from NetworkX: numeric node attributes are features, ``label`` the class, "weight" that of an edge."""
-        from graphkin.graphs.tables import graph_from_networkx
+        from graphkin.graphs.tables import arrays_from_networkx
 
-        return graph_from_networkx(graph, label=label, ignore=ignore, features=features, name=name)
+        arrays = arrays_from_networkx(graph, label=label, ignore=ignore, needs_features=features is None, name=name)
+        return cls.from_arrays(**arrays, features=features, name=name)
 
     @classmethod
     def from_tables(
@@ -218,9 +215,12 @@ class Graph:
         name: str | None = None,
     ) -> Graph:
         """A graph from CSV, TSV or Parquet: edges (source, target, weight if any) and nodes (id, features, label if any)."""
-        from graphkin.graphs.tables import graph_from_tables
+        from graphkin.graphs.tables import UNUSABLE, arrays_from_tables
 
-        return graph_from_tables(edges, nodes, label=label, ignore=ignore, features=features, name=name)
+        check_text("name", name, optional=True)
+        arrays = arrays_from_tables(edges, nodes, label=label, ignore=ignore, needs_features=features is None)
+        with reading(str(edges) if nodes is None else f"{edges} and {nodes}", UNUSABLE, GraphError):
+            return cls.from_arrays(**arrays, features=features, name=name or Path(edges).stem)
 
     @classmethod
     def from_npz(cls, path: str | Path, name: str | None = None, *, features: str | None = None) -> Graph:
@@ -235,87 +235,20 @@ class Graph:
         if not path.is_file():
             raise GraphError(f"no graph file at {path}.")
         with reading(path, "is not a readable .npz archive of plain arrays", GraphError):
-            return cls._from_npz(path, read_arrays(path), name or path.stem, features)
-
-    @classmethod
-    def _from_npz(cls, path: Path, arrays: dict[str, Any], name: str, features: str | None) -> Graph:
-        if "edge_index" not in arrays:
-            raise GraphError(f"{path} has no array 'edge_index', found: {', '.join(sorted(arrays)) or 'nothing'}.")
-        names = tuple(str(c) for c in np.atleast_1d(arrays.get("class_names", ())))
-        optional = ("edge_weight", "train_mask", "val_mask", "test_mask", "ids")
-        options: dict[str, Any] = {key: arrays.get(key) for key in optional}
-        count = arrays.get("num_nodes")
-        if count is not None:
-            if count.size != 1 or count.dtype.kind not in "iu":
-                raise GraphError(f"num_nodes must be one whole number, found {count.dtype} of shape {count.shape}.")
-            options["num_nodes"] = int(count.item())
-        return cls.from_arrays(
-            _npz_features(path, arrays, needed=features is None),
-            arrays["edge_index"],
-            arrays.get("y"),
-            features=features,
-            name=name,
-            class_names=names,
-            **options,
-        )
-
-
-NO_FEATURES = (
-    "the graph has no node features. Give some, or let graphkin make them from the edges: features='degree' (how many "
-    "neighbours a node has) or features='positional' (where it lies in the graph); on the command line --features."
-)
+            arrays = arrays_from_npz(path, needs_features=features is None)
+            return cls.from_arrays(**arrays, features=features, name=name or path.stem)
 
 
 def as_graph(data: Graph | Data) -> Graph:
     if isinstance(data, Graph):
         return data
-    if isinstance(data, Data):
+    if is_data(data):
         return Graph.from_data(data)
     raise GraphError(f"a graph must be a graphkin.Graph or a torch_geometric.data.Data, found {type(data).__name__}.")
 
 
-def _splits(masks: list[Tensor | None]) -> tuple[Split, ...]:
-    """One split a column, where all three masks are there; a mask with one column serves them all."""
-    known = [mask for mask in masks if mask is not None]
-    if len(known) < 3:
-        return ()
-    count = max(mask.size(1) for mask in known)
-    columns = [mask.expand(-1, count) if mask.size(1) == 1 else mask for mask in known]
-    if any(mask.size(1) != count for mask in columns):
-        found = ", ".join(str(mask.size(1)) for mask in known)
-        raise GraphError(f"the masks must have one column a split, or one for all, found {found} columns.")
-    splits = []
-    for i in range(count):
-        train, val, test = (mask[:, i].nonzero()[:, 0] for mask in columns)
-        if min(train.numel(), val.numel(), test.numel()) > 0:
-            splits.append(Split(train, val, test, name=f"public {i}"))
-    return tuple(splits)
-
-
-def _checked_ids(ids: Any, nodes: int) -> np.ndarray | None:
-    if ids is None:
-        return None
-    if np.ma.is_masked(ids):
-        raise GraphError(f"there must be one id a node ({nodes}), found {int(np.ma.getmask(ids).sum())} masked.")
-    array = as_array(ids, "ids")
-    if array.shape != (nodes,):
-        raise GraphError(f"there must be one id a node ({nodes}), found shape {array.shape}.")
-    return array
-
-
-def _npz_features(path: Path, arrays: dict[str, Any], needed: bool) -> Any:
-    if "x" in arrays:
-        return arrays["x"]
-    if not needed:
-        return None
-    if not {"x_indptr", "x_indices", "x_shape"} <= arrays.keys():
-        raise GraphError(
-            f"{path} has no features: 'x', or 'x_indptr', 'x_indices' and 'x_shape', found: {', '.join(sorted(arrays))}."
-        )
-    try:
-        data = arrays.get("x_data", np.ones(len(arrays["x_indices"]), np.float32))
-        matrix = scipy.sparse.csr_matrix((data, arrays["x_indices"], arrays["x_indptr"]), shape=tuple(arrays["x_shape"]))
-        check_compressed(matrix, "features")
-    except Exception as error:  # whatever SciPy makes of wrong parts
-        raise GraphError(f"{path}: the sparse features are not valid compressed rows: {first_line(error)}") from error
-    return matrix
+def _count(num_nodes: int | None) -> int:
+    if num_nodes is None:
+        raise GraphError("the graph has no nodes: features or num_nodes must say how many.")
+    check_whole("num_nodes", num_nodes, at_least=1, at_most=MOST_NODES)
+    return int(num_nodes)

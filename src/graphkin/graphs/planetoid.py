@@ -1,7 +1,7 @@
 """Planetoid's files, read without unpickling.
 
-A pickle is a program for a small stack machine that may call whatever it names. These files need a few of its instructions and
-six names, so our own loop follows those and refuses all others. To it a name is text: nothing is looked up, imported or called.
+A pickle is a program for a small stack machine, and it may call whatever it names. These files need a few instructions and six
+names, so our own machine knows only those and refuses all others. A name is text to it. It looks up, imports and calls nothing.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from graphkin.graphs.graph import Graph
 from graphkin.support.files import reading
 
 VALIDATION = 500
-"""nodes of the validation set, which follow those of the training set"""
+"""The number of validation nodes, which follow the training nodes."""
 ARRAY, NDARRAY, DTYPE = "numpy.core.multiarray _reconstruct", "numpy ndarray", "numpy dtype"
 MATRIX = "scipy.sparse.csr csr_matrix"
 DICTIONARY, LIST = "collections defaultdict", "__builtin__ list"
 NAMES = {ARRAY, NDARRAY, DTYPE, MATRIX, DICTIONARY, LIST}
 NUMBERS = ("i4", "f4")
 MOST = 2**28
-"""entries of a matrix: the sparse rows of a small file can promise more than fits into memory"""
+"""The most entries of a matrix: the sparse rows of a small file can promise more than fits into memory."""
 
 T = TypeVar("T")
 
@@ -97,7 +97,7 @@ def _features(data: bytes) -> np.ndarray:
 
 
 def _classes(data: bytes) -> np.ndarray:
-    """One row a node, with a 1 in the column of its class."""
+    """One row per node, with a 1 in the column of its class."""
     rows = _array(follow(data))
     if rows.ndim != 2:
         raise GraphError(f"it must be an array of two dimensions, found shape {rows.shape}.")
@@ -134,62 +134,79 @@ def _array(thing: Any) -> np.ndarray:
 
 def follow(data: bytes) -> Any:
     """What a pickle describes, in numbers, texts, tuples, lists, dictionaries and ``Named``."""
-    stack: list[Any] = []
-    marks: list[int] = []
-    memo: dict[Any, Any] = {}
-
-    def cut(start: int) -> list[Any]:
-        if not 0 <= start <= len(stack):
-            raise GraphError("it takes more from its stack than there is.")
-        items = stack[start:]
-        del stack[start:]
-        return items
-
+    machine = _Machine()
     for instruction, value, _ in pickletools.genops(data):
-        match instruction.name:
+        machine.step(instruction.name, value)
+    (result,) = machine.stack
+    return result
+
+
+class _Machine:
+    """The stack, its marks and its memory: what the instructions of a pickle work on."""
+
+    def __init__(self) -> None:
+        self.stack: list[Any] = []
+        self.marks: list[int] = []
+        self.memory: dict[Any, Any] = {}
+
+    def step(self, instruction: str, value: Any) -> None:
+        stack = self.stack
+        match instruction:
             case "BININT2" | "BININT1" | "BININT" | "SHORT_BINSTRING" | "BINSTRING":
                 stack.append(value)
-            case "LONG_BINPUT" | "BINPUT":
-                memo[value] = stack[-1]
-            case "BINGET":
-                stack.append(memo[value])
-            case "MARK":
-                marks.append(len(stack))
             case "EMPTY_LIST":
                 stack.append([])
+            case "EMPTY_DICT":
+                stack.append({})
+            case "EMPTY_TUPLE" | "TUPLE1" | "TUPLE2" | "TUPLE3":
+                size = {"EMPTY_TUPLE": 0, "TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}[instruction]
+                stack.append(tuple(self._cut(len(stack) - size)))
+            case "TUPLE":
+                stack.append(tuple(self._cut(self.marks.pop())))
+            case "NONE" | "NEWTRUE" | "NEWFALSE":
+                stack.append({"NONE": None, "NEWTRUE": True, "NEWFALSE": False}[instruction])
+            case "GLOBAL" if value in NAMES:
+                stack.append(Named(value))
+            case "LONG_BINPUT" | "BINPUT":
+                self.memory[value] = stack[-1]
+            case "BINGET":
+                stack.append(self.memory[value])
+            case "MARK":
+                self.marks.append(len(stack))
+            case "PROTO" | "STOP":
+                pass
+            case _:
+                self._fill(instruction, value)
+
+    def _fill(self, instruction: str, value: Any) -> None:
+        """Instructions that change what is below the top of the stack."""
+        stack = self.stack
+        match instruction:
             case "APPEND":
                 item = stack.pop()
                 stack[-1].append(item)
             case "APPENDS":
-                items = cut(marks.pop())
+                items = self._cut(self.marks.pop())
                 stack[-1].extend(items)
-            case "EMPTY_DICT":
-                stack.append({})
             case "SETITEMS":
-                items = cut(marks.pop())
+                items = self._cut(self.marks.pop())
                 # Python crashes when it takes the hash of a deeply nested tuple
                 if not all(isinstance(key, int | str) for key in items[::2]):
                     raise GraphError("keys of a dictionary must be numbers or texts.")
                 stack[-1].update(zip(items[::2], items[1::2], strict=True))
-            case "EMPTY_TUPLE" | "TUPLE1" | "TUPLE2" | "TUPLE3":
-                size = {"EMPTY_TUPLE": 0, "TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}[instruction.name]
-                stack.append(tuple(cut(len(stack) - size)))
-            case "TUPLE":
-                stack.append(tuple(cut(marks.pop())))
-            case "NONE" | "NEWTRUE" | "NEWFALSE":
-                stack.append({"NONE": None, "NEWTRUE": True, "NEWFALSE": False}[instruction.name])
-            case "GLOBAL" if value in NAMES:
-                stack.append(Named(value))
             case "REDUCE" | "NEWOBJ":
                 arguments, name = stack.pop(), stack.pop().name
                 stack.append({} if name == DICTIONARY else Named(name, arguments))
             case "BUILD":
                 state = stack.pop()
                 stack[-1].state = state
-            case "PROTO" | "STOP":
-                pass
             case other:
                 found = ".".join(str(value).split())[:100] if other in ("GLOBAL", "INST") else f"the instruction {other}"
                 raise GraphError(f"only arrays, sparse rows and lists may be in it, found {found}: it is not read.")
-    (result,) = stack
-    return result
+
+    def _cut(self, start: int) -> list[Any]:
+        if not 0 <= start <= len(self.stack):
+            raise GraphError("it takes more from its stack than there is.")
+        items = self.stack[start:]
+        del self.stack[start:]
+        return items

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from graphkin.errors import GraphError, check_choice, unknown
-from graphkin.graphs.arrays import STRUCTURAL
-from graphkin.graphs.datasets import DATASETS, load_dataset
+from graphkin.graphs.catalogue import DATASETS
+from graphkin.graphs.datasets import load_dataset
 from graphkin.graphs.graph import Graph
+from graphkin.graphs.structural import KINDS
 from graphkin.graphs.synthetic import NAMED, community_graph
 from graphkin.support.files import checked_path, reading
 
@@ -26,12 +28,12 @@ def open_graph(
 ) -> Graph:
     """A dataset by name, "synthetic-N" for N nodes in communities, or a graph of the user's own.
 
-    A path may be a folder with ``edges`` and ``nodes`` tables, an edges table (with ``nodes`` beside it as a second file), a
+    A path may be a folder with ``edges`` and ``nodes`` tables, an edges table (``nodes`` is then the file with the nodes), a
     ``.npz`` archive, or a ``.graphml`` or ``.gexf`` file. ``label`` is the column or attribute with the class, ``ignore`` names
-    columns to leave out, ``features`` makes features from the edges ("degree", "positional").
+    columns to leave out, and ``features`` makes features from the edges ("degree", "positional").
     """
     if features is not None:
-        check_choice("features", features, STRUCTURAL)
+        check_choice("features", features, KINDS)
     path = checked_path(name_or_path)
     if str(name_or_path) in DATASETS:
         return load_dataset(str(name_or_path), data_root)
@@ -39,32 +41,32 @@ def open_graph(
     if synthetic and not path.exists():
         return community_graph(int(synthetic[1]))
     if not path.exists() and not path.suffix and len(path.parts) == 1:
-        raise unknown("dataset (and no folder is called so)", str(name_or_path), DATASETS)
+        raise unknown("dataset (and no folder has that name)", str(name_or_path), DATASETS)
     suffix = path.suffix.lower()
+    columns: dict[str, Any] = {"label": label, "ignore": ignore, "features": features}
     if path.is_dir() or suffix in (".csv", ".tsv", ".parquet"):
-        from graphkin.graphs.tables import find_tables
-
-        edges, found_nodes = find_tables(path) if path.is_dir() else (path, None)
-        return Graph.from_tables(
-            edges,
-            found_nodes if nodes is None else nodes,
-            label=label,
-            ignore=ignore,
-            features=features,
-            name=path.resolve().name if path.is_dir() else _name(path),
-        )
+        return _from_tables(path, nodes, columns)
     if suffix in (".graphml", ".gexf"):
         graph = _read_xml(path)
         with reading(path, "holds what cannot be used", GraphError):
-            return Graph.from_networkx(graph, label=label, ignore=ignore, features=features, name=_name(path))
+            return Graph.from_networkx(graph, name=_name(path), **columns)
     if suffix == ".npz":
         return Graph.from_npz(path, _name(path), features=features)
     allowed = ", ".join(SUFFIXES)
     raise GraphError(f"a graph must be a dataset's name, a folder, or a file ending in {allowed}, found {path}.")
 
 
+def _from_tables(path: Path, nodes: str | Path | None, columns: dict[str, Any]) -> Graph:
+    from graphkin.graphs.tables import find_tables
+
+    if not path.is_dir():
+        return Graph.from_tables(path, nodes, name=_name(path), **columns)
+    edges, found = find_tables(path)
+    return Graph.from_tables(edges, found if nodes is None else nodes, name=path.resolve().name, **columns)
+
+
 def _name(path: Path) -> str:
-    """A file called like a dataset is not that dataset, and does not get its settings."""
+    """A file with a dataset's name is not that dataset, and must not get its settings."""
     return path.name if path.stem in DATASETS else path.stem
 
 

@@ -1,15 +1,16 @@
-"""Which nodes train, validate and test: disjoint by construction, of the stated sizes."""
+"""Training, validation and test nodes: three disjoint sets of the stated sizes."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from graphkin.errors import SplitError, check_range, check_whole
+from graphkin.errors import GraphError, SplitError, check_range, check_whole
 from graphkin.support.randomness import generator
 
 
@@ -75,6 +76,27 @@ class Split:
         return split
 
 
+def splits_of_masks(masks: Sequence[Tensor | None]) -> tuple[Split, ...]:
+    """One split for each column of the training, validation and test masks [N, splits]; a single column serves all splits.
+
+    Without all three masks there is none, and a column with an empty set gives none.
+    """
+    known = [mask for mask in masks if mask is not None]
+    if len(known) < 3:
+        return ()
+    count = max(mask.size(1) for mask in known)
+    columns = [mask.expand(-1, count) if mask.size(1) == 1 else mask for mask in known]
+    if any(mask.size(1) != count for mask in columns):
+        found = ", ".join(str(mask.size(1)) for mask in known)
+        raise GraphError(f"the masks must have one column per split, or one for all, found {found} columns.")
+    splits = []
+    for i in range(count):
+        train, val, test = (mask[:, i].nonzero()[:, 0] for mask in columns)
+        if min(train.numel(), val.numel(), test.numel()) > 0:
+            splits.append(Split(train, val, test, name=f"public {i}"))
+    return tuple(splits)
+
+
 def random_split(
     num_nodes: int,
     *,
@@ -84,7 +106,7 @@ def random_split(
     ratio: float | None = None,
     seed: int = 0,
 ) -> Split:
-    """A random split by shares of all nodes; ``test`` is the rest unless it is given, and then the three must add up to 1.
+    """A random split by shares of all nodes. ``test`` is the rest unless it is given; then the three must add up to 1.
 
     ``ratio`` keeps that share of all nodes of the training set, so that ratios of one seed share validation and test set.
     """

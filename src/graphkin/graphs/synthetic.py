@@ -12,7 +12,7 @@ from graphkin.graphs.graph import Graph
 
 NAMED = re.compile(r"synthetic-([0-9]{1,10})")
 DEGREE_POWER = 2.5
-"""P(degree) falls like degree^−2.5, as in many networks"""
+"""P(degree) falls like degree^−2.5, as in many networks."""
 
 
 def community_graph(
@@ -51,7 +51,7 @@ def community_graph(
 
 
 def _edges(draw: np.random.Generator, of_class: np.ndarray, bounds: np.ndarray, count: int, mixing: float) -> np.ndarray:
-    """Pairs of places [2, count]; the nodes of a class lie side by side. Some pairs come twice or are loops."""
+    """Pairs of places [2, count], where the nodes of a class are consecutive. Some pairs come twice or are loops."""
     num_nodes = len(of_class)
     weight = np.minimum((1 - draw.random(num_nodes)) ** (-1 / (DEGREE_POWER - 1)), np.sqrt(num_nodes))
     before = np.concatenate([[0.0], np.cumsum(weight)])

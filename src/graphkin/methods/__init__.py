@@ -1,1 +1,25 @@
 """Methods as values: components put together, their settings, their names."""
+
+from graphkin.methods.method import Method, ideal, plus
+from graphkin.methods.optimiser import Optimiser
+from graphkin.methods.presets import METHODS, base_name, declare, method_named, presets
+from graphkin.methods.serialise import from_json, key_form, to_json
+from graphkin.methods.shipped import GCA, GRACE, GRAPH_MLP
+
+__all__ = [
+    "GCA",
+    "GRACE",
+    "GRAPH_MLP",
+    "METHODS",
+    "Method",
+    "Optimiser",
+    "base_name",
+    "declare",
+    "from_json",
+    "ideal",
+    "key_form",
+    "method_named",
+    "plus",
+    "presets",
+    "to_json",
+]

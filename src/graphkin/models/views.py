@@ -17,18 +17,39 @@ from graphkin.errors import SettingError, check_choice, check_range
 from graphkin.graphs.adjacency import normalised_adjacency
 from graphkin.graphs.arrays import Features
 from graphkin.graphs.graph import Graph
+from graphkin.support.components import register
 from graphkin.support.sparse import SparseMatrix
 
 CENTRALITIES = ("degree", "pagerank", "eigenvector")
 
 
 class View(NamedTuple):
+    """What an encoder sees of a graph besides the features."""
+
     adjacency: SparseMatrix
-    """D^{-1/2} (A + I) D^{-1/2} of the remaining edges"""
+    """D^{-1/2} (A + I) D^{-1/2} of the remaining edges; removed ones are entries of value zero"""
     feature_mask: Tensor | None
     """1 where a feature remains, 0 where it is masked [F]"""
 
+    @property
+    def edge_index(self) -> Tensor:
+        """The edges that remain, from source to target, without self loops [2, E]: what layers with attention ask for."""
+        csr = self.adjacency.csr
+        target = torch.repeat_interleave(torch.arange(self.adjacency.shape[0], device=csr.device), csr.crow_indices().diff())
+        source = csr.col_indices()
+        remain = (csr.values() != 0) & (source != target)
+        return torch.stack([source[remain], target[remain]])
 
+    def masked(self, x: Tensor) -> Tensor:
+        """The features that remain."""
+        return x if self.feature_mask is None else x * self.feature_mask
+
+    def masking(self, weight: Tensor) -> Tensor:
+        """The first layer's weights [F, d] for features that were not masked: ``x @ masking(W)`` is ``masked(x) @ W``."""
+        return weight if self.feature_mask is None else self.feature_mask[:, None] * weight
+
+
+@register("TwoViews")
 @dataclass(frozen=True)
 class TwoViews:
     """Removal rates of edges and features in the first and the second view.
@@ -119,6 +140,14 @@ def whole_graph(graph: Graph) -> View:
     """The graph itself, for embedding after training."""
     adjacency = normalised_adjacency(graph.edge_index, graph.num_nodes, self_loops=True, edge_weight=graph.edge_weight)
     return View(adjacency, None)
+
+
+def isolated(nodes: int, device: torch.device | str = "cpu") -> View:
+    """Nodes without edges, which an encoder of features alone sees as it sees any others."""
+    loops = torch.arange(nodes, device=device)
+    ends = torch.arange(nodes + 1, device=device)
+    ones = torch.ones(nodes, dtype=torch.float32, device=device)
+    return View(SparseMatrix.from_parts(ends, loops, ones, (nodes, nodes)), None)
 
 
 def centrality(graph: Graph, kind: str) -> Tensor:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from graphkin.errors import check_choice, check_range
-from graphkin.weights.node import NONE, PairWeights
+from graphkin.weights import NONE, PairWeights, log_indicator
 
 POOLINGS = ("sum", "mean")
 
@@ -85,8 +85,8 @@ def ideal(u: Tensor, v: Tensor, labels: Tensor, tau: float) -> Tensor:
     """
     same = labels[:, None] == labels
     weights = PairWeights(
-        attract=without_own_pairs(_log_indicator(same, u.dtype)),
-        repel=_log_indicator(~same, u.dtype),
+        attract=without_own_pairs(log_indicator(same, u.dtype)),
+        repel=log_indicator(~same, u.dtype),
         own=u.new_zeros(len(u)),
     )
     return enhanced(u, v, weights, tau)
@@ -148,7 +148,3 @@ def _positives(inter: Tensor, intra: Tensor, counterpart: Tensor, weights: PairW
 
 def _log_sum(single: Tensor, *blocks: Tensor) -> Tensor:
     return torch.cat([single[:, None], *blocks], dim=1).logsumexp(dim=1)
-
-
-def _log_indicator(condition: Tensor, dtype: torch.dtype) -> Tensor:
-    return torch.where(condition, 0.0, NONE).to(dtype)

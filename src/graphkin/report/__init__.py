@@ -1,1 +1,1 @@
-"""Results as one HTML page that needs nothing else, and as Markdown tables."""
+"""Results as one self-contained HTML page, and as Markdown tables."""

@@ -1,4 +1,4 @@
-"""What a figure is: data for plotly.js. A trace names its place in the palette; the page's theme gives the colour."""
+"""Figures as data for plotly.js. A trace names a place in the palette; the theme of the page chooses the colour."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from graphkin.report.reading import MISSING
 COLOURS = 15
 """in the palette of the style sheet"""
 QUIET = "quiet"
-"""the colour of lines that are there for comparison"""
+"""the colour of lines that are shown for comparison"""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A line of the legend, which shows and hides the traces that point to it."""
+    """An entry of the legend, which shows and hides its traces."""
 
     name: str
     colour: int | str
     dash: str = "solid"
     symbol: str = ""
     hidden: bool = False
-    """until the reader asks for it"""
+    """until the reader clicks on it"""
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,11 @@ class Figure:
     panels: list[Panel]
     legend: list[Entry] = field(default_factory=list)
     nodes: dict[str, Any] | None = None
-    """of a map: who and whose neighbours they are"""
+    """of a map: names, labels and nearest nodes"""
 
     @property
     def columns(self) -> int:
-        """At most three beside each other, and no row of panels with one alone in it where that can be helped."""
+        """At most three side by side; no panel stands alone in a row unless it has to."""
         count = len(self.panels)
         return count if count <= 3 else 3 if count % 3 == 0 else 2
 
@@ -54,12 +54,12 @@ class Figure:
 
 
 def plain(text: str) -> str:
-    """Text that plotly.js, which takes some HTML, shows as it is."""
+    """Text as plotly.js, which understands some HTML, shows it unchanged."""
     return escape(text, quote=False)
 
 
 def panel(title: str, data: list[dict[str, Any]], xaxis: dict[str, Any], y_title: str) -> Panel:
-    """With lines, or with the word that there are none yet."""
+    """A panel of lines; without any, it says so."""
     layout: dict[str, Any] = {"xaxis": xaxis, "yaxis": {"title": {"text": y_title}}, "hovermode": "closest"}
     if not any(trace["x"] for trace in data):
         nothing = {"text": MISSING, "xref": "paper", "yref": "paper", "x": 0.5, "y": 0.5, "showarrow": False}

@@ -13,7 +13,7 @@ from graphkin.report.weights import WeightDiagnosis
 
 SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross")
 SHADE = "shade"
-"""the colour of a bar that is there for comparison"""
+"""the colour of a bar that is shown for comparison"""
 
 
 def fit_loss_figure(losses: Sequence[float]) -> Figure:
@@ -62,11 +62,11 @@ def weight_figure(found: WeightDiagnosis) -> Figure:
     if found.negative_same is not None and found.negative_other is not None:
         means = {"uniform": 1.0, "w⁻,<br>same class": found.negative_same, "w⁻,<br>other classes": found.negative_other}
         panels.append(Panel("Mean weight of a negative", _bars(means, "%{y:.3f}"), _bar_layout(".1f", "mean w⁻")))
-    return Figure("weights", "Grey: what weights without similarity would give.", panels)
+    return Figure("weights", "Grey: the values for weights that ignore similarity.", panels)
 
 
 def _bars(values: dict[str, float], shown: str) -> list[dict[str, Any]]:
-    """One trace a bar: the first is what nothing would give, and quiet."""
+    """One trace per bar; the first is the reference, in grey."""
     return [
         {
             "type": "bar",

@@ -16,14 +16,14 @@ DIMENSIONS = 50
 NEIGHBOURS = 5
 CLUSTERS = 8
 MANY = 5_000
-"""From here on t-SNE makes half the steps, which is where its map has settled."""
+"""beyond so many nodes t-SNE takes half the steps, after which its map has settled"""
 BLOCK = 512
 NO_LABEL = "no label"
 
 
 @dataclass(frozen=True)
 class NodeMap:
-    """Nodes on a plane. ``names`` are of all nodes that are mentioned, the mapped ones first."""
+    """Nodes on a plane. ``names`` belong to the mapped nodes, followed by other nodes among their nearest."""
 
     points: np.ndarray
     """[M, 2]"""
@@ -31,7 +31,7 @@ class NodeMap:
     """[M], indices of ``group_names``"""
     group_names: tuple[str, ...]
     grouping: str
-    """what the groups are"""
+    """what a group is, a label or a cluster"""
     names: tuple[str, ...]
     labels: tuple[str, ...]
     """of all names; empty for a graph without labels"""
@@ -82,13 +82,13 @@ def _sample(nodes: int) -> np.ndarray:
 
 
 def _unit(rows: np.ndarray) -> np.ndarray:
-    """Rows of length 1, so that distances say what cosines say; a row of zeros stays."""
+    """Rows of length 1, so that distances order nodes as cosines do; a row of zeros stays."""
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return np.asarray(rows / np.where(lengths > 0, lengths, 1))
 
 
 def _nearest(unit: np.ndarray, shown: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The most similar of all nodes for each one shown, itself aside; of equals, the first."""
+    """For each node that is shown, the most similar of all others; ties go to the first."""
     count = min(NEIGHBOURS, len(unit) - 1)
     indices = np.empty((len(shown), count), dtype=np.int64)
     cosines = np.empty((len(shown), count), dtype=np.float32)
@@ -104,7 +104,7 @@ def _nearest(unit: np.ndarray, shown: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 
 def _principal(rows: np.ndarray, dimensions: int) -> np.ndarray:
-    """The first principal components, with zeros where there are fewer."""
+    """The first principal components, padded with zeros."""
     from sklearn.decomposition import PCA
 
     wanted = min(dimensions, *rows.shape)
@@ -115,7 +115,7 @@ def _principal(rows: np.ndarray, dimensions: int) -> np.ndarray:
 
 
 def _tsne(rows: np.ndarray) -> np.ndarray:
-    """A map of a few nodes, or of nodes that are all alike, is left to PCA."""
+    """t-SNE; a few nodes, or nodes that are all alike, are placed by PCA."""
     from sklearn.manifold import TSNE
 
     if len(rows) < 5 or not np.ptp(rows[:, 0]) > 0:
@@ -138,7 +138,7 @@ def _class_name(graph: Graph, label: int) -> str:
 
 
 def _groups(graph: Graph, shown: np.ndarray, reduced: np.ndarray) -> tuple[np.ndarray, tuple[str, ...], str]:
-    """Labels; where there are none, clusters of k-means."""
+    """By label; without labels, by k-means cluster."""
     labels = _labels(graph)
     if labels:
         assert graph.y is not None

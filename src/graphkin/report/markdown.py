@@ -4,11 +4,23 @@ from __future__ import annotations
 
 import re
 
-from graphkin.experiments.tables import Cell, Difference, Summary
-from graphkin.report.reading import MISSING, against_published, cell_of, gain_of, mark, sentences_of, signed, spread
+from graphkin.experiments.summary import Cell, Difference, Summary
+from graphkin.report.reading import (
+    MISSING,
+    accuracy_only,
+    against_published,
+    cell_of,
+    counted,
+    gain_of,
+    mark,
+    meanings,
+    sentences_of,
+    signed,
+    spread,
+)
 
 HOW_TO_READ = (
-    "Test accuracy in percent, mean ± sample standard deviation over seeds; in parentheses the gain over the base row, paired "
+    "{what} in percent, mean ± sample standard deviation over seeds; in parentheses the gain over the base row, paired "
     "by seed. *paper*: as published, in parentheses our difference to it. ▲ significantly above, ▼ significantly below: "
     "p < 0.05 by the paired t-test for gains and by Welch's t-test beside the paper, not corrected for the number of cells."
 )
@@ -16,14 +28,18 @@ HOW_TO_READ = (
 
 def tables_as_markdown(summaries: list[Summary]) -> str:
     """A section for each experiment: rows by datasets, or for a figure rows by its points, dataset after dataset."""
-    return "\n\n".join([HOW_TO_READ, *map(_section, summaries)]) + "\n"
+    what = "Test accuracy" if all(accuracy_only(summary.experiment) for summary in summaries) else "Measures"
+    return "\n\n".join([HOW_TO_READ.format(what=what), *map(_section, summaries)]) + "\n"
 
 
 def _section(summary: Summary) -> str:
     experiment = summary.experiment
-    about = f"Protocol {experiment.protocol}, {experiment.seeds} seeds unless a cell says otherwise"
+    protocol, seeds = f"{experiment.protocol}{meanings(experiment)}", counted(experiment.seeds, "seed")
+    about = f"Protocol {protocol}, {seeds} unless a cell says otherwise"
     source = f"; beside {experiment.source}." if experiment.source else "."
     parts = [f"## {_escaped(experiment.title)}", _escaped(about + source), *map(_escaped, sentences_of(summary))]
+    if experiment.note:
+        parts.insert(2, _escaped(experiment.note))
     if len(experiment.measures) == 1:
         (measure,) = experiment.measures
         parts.append(_table(summary, {dataset: (dataset, measure) for dataset in experiment.datasets}))

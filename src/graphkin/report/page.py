@@ -1,4 +1,4 @@
-"""The page: what was found, with the style sheet, the scripts and plotly.js inside, so that it opens from disk."""
+"""The page: one HTML file with style sheet, scripts and plotly.js inside, so that it opens from disk."""
 
 from __future__ import annotations
 
@@ -12,15 +12,16 @@ from typing import Any
 import jinja2
 
 from graphkin.errors import InputError, OutputError
-from graphkin.evaluation.evaluate import checked_rows
-from graphkin.experiments.tables import Summary
+from graphkin.evaluation.rows import checked_rows
+from graphkin.experiments.shipped import NAMES
+from graphkin.experiments.summary import Summary
 from graphkin.graphs.graph import Graph
 from graphkin.report.figures import Figure
 from graphkin.report.fit_plots import fit_loss_figure, map_figure, weight_figure
 from graphkin.report.map import node_map
 from graphkin.report.plots import loss_figure, ratio_figure
-from graphkin.report.reading import progress_of, sentences_of
-from graphkin.report.tables import result_tables, score_rows, settings_table, shown_value
+from graphkin.report.reading import meanings, progress_of, sentences_of
+from graphkin.report.result_tables import result_tables, score_rows, settings_table, shown_value
 from graphkin.report.weights import applies, diagnose, sentences
 from graphkin.support.files import read_json, reading
 from graphkin.support.shapes import check_shape
@@ -34,14 +35,14 @@ RECORD = {
     "scores": ({"not_scored": str}, {**SCORES, "of": str, "baselines": {...: SCORES}}),
     **{"versions": dict, "machine": dict, "seconds?": {"train": float}, "kernel?": (str, None), "warning?": (str, None)},
 }
-"""what a run file must have for a page"""
+"""what a page needs of a run file"""
 SCRIPTS = ("theme.js", "tables.js", "plots.js", "map.js")
 
 
 def reproduction_page(summaries: list[Summary], environments: list[dict[str, Any]], command: str) -> str:
-    """Tables beside the published ones, figures and loss curves of a reproduction.
+    """Tables with the published numbers, figures and loss curves of a reproduction.
 
-    An environment is what :func:`graphkin.commands.runs.environment` says of a machine, with ``commit`` where it is known.
+    An environment is what :func:`graphkin.support.environment.environment` says, with ``commit`` where it is known.
     """
     experiments, figures = [], []
     for summary in summaries:
@@ -52,6 +53,7 @@ def reproduction_page(summaries: list[Summary], environments: list[dict[str, Any
             {
                 "experiment": summary.experiment,
                 "progress": progress_of(summary),
+                "meanings": meanings(summary.experiment),
                 "sentences": sentences_of(summary),
                 "tables": result_tables(summary),
                 "points": points,
@@ -63,13 +65,18 @@ def reproduction_page(summaries: list[Summary], environments: list[dict[str, Any
     return _render(
         "reproduction.html",
         figures,
-        title="Reproduction of the paper's tables and figures",
+        title=_title(summaries),
         experiments=experiments,
         done=done,
         wanted=wanted,
         facts=_facts(environments),
         command=command,
     )
+
+
+def _title(summaries: list[Summary]) -> str:
+    of_paper = all(summary.experiment.name in NAMES for summary in summaries)
+    return "Reproduction of the paper's tables and figures" if of_paper else "Results of experiments"
 
 
 def fit_page(
@@ -80,14 +87,14 @@ def fit_page(
     command: str = "",
     say: Callable[[str], None] = lambda text: None,
 ) -> str:
-    """Map, scores, weights and loss curve of a run that ``graphkin fit`` left in a folder, on the graph it was made from."""
+    """Map, scores, weights and loss curve of the run that ``graphkin fit`` wrote to a folder, on the run's graph."""
     record = _record(folder)
     fitted = load(folder / "model.graphkin")
     embeddings = read_embeddings(_embeddings_file(folder), graph.ids)
     for what, count in (("nodes", graph.num_nodes), ("edges", graph.num_edges), ("features", graph.num_features)):
         if count != record["graph"][what]:
             raise InputError(
-                f"the graph must be the run's, with {record['graph'][what]} {what}, found {graph.name!r} with {count}."
+                f"the graph must be the one of the run, with {record['graph'][what]} {what}, found {graph.name!r} with {count}."
             )
     embeddings = checked_rows(embeddings, graph.num_nodes)
     plotly_js()
@@ -130,7 +137,7 @@ def asset(name: str) -> str:
 
 
 def _render(template: str, figures: Sequence[Figure], **values: Any) -> str:
-    """The figures come as JSON whose "<" is escaped, so that no text in them can end the script."""
+    """Figures are embedded as JSON with "<" escaped, so that no text in them can end the script."""
     templates = jinja2.Environment(
         loader=jinja2.FunctionLoader(asset),
         autoescape=True,
@@ -152,7 +159,7 @@ def _render(template: str, figures: Sequence[Figure], **values: Any) -> str:
 def _record(folder: Path) -> dict[str, Any]:
     path = folder / "run.json"
     if not path.is_file():
-        raise OutputError(f"{folder} is no folder of a run: it has no run.json, which graphkin fit writes.")
+        raise OutputError(f"{folder} is not the folder of a run: it has no run.json, which graphkin fit writes.")
     with reading(path, "was not written by graphkin fit, or is damaged", OutputError):
         record = read_json(path)
         check_shape(record, RECORD)
@@ -168,7 +175,7 @@ def _embeddings_file(folder: Path) -> Path:
 
 
 def _facts(environments: list[dict[str, Any]]) -> dict[str, list[str]]:
-    """Where, with what and when runs were made: each different machine, set of versions and commit once."""
+    """Where, with what and when runs were made; each machine, set of versions and commit is listed once."""
     found: dict[str, list[str]] = {"Machine": [], "Versions": [], "Commit": [], "Finished": []}
     for environment in environments:
         machine, versions = environment.get("machine") or {}, environment.get("versions") or {}

@@ -1,4 +1,4 @@
-"""Figures of a reproduction: accuracy at the points of an axis, and loss curves."""
+"""Figures of a reproduction: a measure at the points of an axis, and loss curves."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from graphkin.experiments import Experiment
-from graphkin.experiments.tables import Cell, Summary
+from graphkin.experiments.definition import Experiment
+from graphkin.experiments.summary import Cell, Summary
 from graphkin.report.figures import COLOURS, QUIET, Entry, Figure, curve, panel, plain
 from graphkin.report.reading import cell_of, place
 
@@ -18,7 +18,7 @@ DASHES = ("dot", "dash", "dashdot")
 
 
 def ratio_figure(summary: Summary) -> Figure:
-    """Mean accuracy and its spread at every measure, a panel for each dataset; what the paper says as open marks."""
+    """Mean and spread at every measure, a panel for each dataset; the paper's numbers as open marks."""
     experiment = summary.experiment
     far = {row.name for row in experiment.rows if row.ideal or row.baseline in ("raw features", "untrained encoder")}
     legend = [replace(entry, hidden=entry.name in far) for entry in _row_entries(experiment)]
@@ -31,7 +31,7 @@ def ratio_figure(summary: Summary) -> Figure:
             bands += _band(cells, positions, entry, number)
             lines += _line(cells, positions, entry, number) + _published(cells, positions, entry, number)
         axis = {"title": {"text": plain(experiment.axis or "")}, "tickvals": positions, "ticktext": list(experiment.measures)}
-        panels.append(panel(dataset, bands + lines, axis, "test accuracy, %"))
+        panels.append(panel(dataset, bands + lines, axis, f"{experiment.quantity(experiment.measures[0])}, %"))
     caption = "Mean over seeds; the band is one standard deviation to each side. Open diamonds with bars: the paper."
     if far:
         caption += " Rows far above or below are hidden until chosen."
@@ -55,9 +55,9 @@ def loss_figure(summary: Summary) -> Figure | None:
                 epochs = np.linspace(1, max(cell.epochs, 1), len(cell.losses))
                 data.append(curve(epochs.round(1).tolist(), list(cell.losses), entry, number))
         panels.append(panel(dataset, data, {"title": {"text": "epoch"}}, "loss"))
-    where = f", at {place(experiment, measure)}" if experiment.protocol == "few-labels" else ""
+    where = f", at {place(experiment, measure)}" if experiment.scored_by.by_labels else ""
     caption = (
-        f"Mean loss over seeds{where}. Different objectives have different scales: the shape of a curve tells, not its height."
+        f"Mean loss over seeds{where}. Objectives have different scales: compare the shapes of the curves, not their heights."
     )
     return Figure(f"loss-{experiment.name}", caption, panels, legend)
 
@@ -76,7 +76,7 @@ def _row_entries(experiment: Experiment) -> list[Entry]:
 
 
 def _positions(measures: Sequence[str]) -> list[float]:
-    """Measures as numbers where they are some, otherwise in equal steps."""
+    """Measures as numbers if they are numbers, otherwise in equal steps."""
     try:
         return [float(measure.removesuffix("%").strip()) for measure in measures]
     except ValueError:

@@ -1,4 +1,4 @@
-"""How a summary reads: numbers as text, marks of significance, and plain sentences."""
+"""A summary in words: numbers as text, marks of significance, and plain sentences."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator
 
-from graphkin.experiments import Experiment
-from graphkin.experiments.tables import Cell, Difference, Summary
+from graphkin.experiments.definition import Experiment
+from graphkin.experiments.summary import Cell, Difference, Summary
 
 SIGNIFICANT = 0.05
 MISSING = "missing"
@@ -23,11 +23,11 @@ VERDICTS = (
     "not yet comparable with {base}",
 )
 NAMED = 3
-"""Of the points of a figure, so few are named; more are counted."""
+"""So many points of a figure are named; if there are more, they are counted."""
 
 
 def cell_of(summary: Summary, row: str, dataset: str, measure: str) -> Cell:
-    """A cell, or an empty one where the summary knows nothing of the dataset: what is wanted is never left out."""
+    """A cell; an empty one where the summary lacks the dataset, so that nothing wanted is left out."""
     found = summary.cells.get((row, dataset, measure))
     if found is not None:
         return found
@@ -55,7 +55,7 @@ def against_published(summary: Summary, cell: Cell) -> Difference | None:
 
 
 def progress_of(summary: Summary) -> tuple[int, int]:
-    """Results there are and results wanted, over all cells."""
+    """Finished and wanted results, over all cells."""
     cells = list(all_cells(summary))
     return sum(cell.count for cell in cells), sum(cell.wanted for cell in cells)
 
@@ -83,14 +83,14 @@ def significant(difference: Difference) -> bool:
 
 
 def mark(difference: Difference) -> str:
-    """▲ significantly above, ▼ significantly below, nothing where chance would do."""
+    """▲ significantly above, ▼ significantly below, nothing where chance can explain the difference."""
     if not significant(difference):
         return ""
     return "▲" if difference.points > 0 else "▼"
 
 
 def place(experiment: Experiment, measure: str) -> str:
-    """Where on its axis a measure is: "2 % training nodes", "3 labels of a class"; nothing for an experiment without one."""
+    """Where on its axis a measure is: "2 % training nodes", "3 labels of a class"; nothing without an axis."""
     return "" if experiment.axis is None else f"{measure} {experiment.axis}"
 
 
@@ -131,7 +131,7 @@ def agreement(summary: Summary) -> str:
     if not marks:
         return ""
     return (
-        f"Beside the paper: of {_counted(len(marks), 'cell')} with a published value, {marks.count('')} without a significant "
+        f"Beside the paper: of {counted(len(marks), 'cell')} with a published value, {marks.count('')} without a significant "
         f"difference, {marks.count('▲')} above, {marks.count('▼')} below."
     )
 
@@ -152,12 +152,16 @@ def failed_runs(summary: Summary) -> str:
         seeds = set.intersection(*(set(ours) & set(floor) for ours, floor in pairs))
         below = [seed for seed in seeds if all(ours[seed] < floor[seed] for ours, floor in pairs)]
         if below:
-            found.append(f"{len(below)} of {_counted(len(seeds), 'run')} of {row} on {dataset}")
-    return f"Training failed, ending below the untrained encoder, in {enumerated(found)}." if found else ""
+            found.append(f"{len(below)} of {counted(len(seeds), 'run')} of {row} on {dataset}")
+    if not found:
+        return ""
+    if accuracy_only(experiment):
+        return f"Training failed, ending below the untrained encoder, in {enumerated(found)}."
+    return f"Below the untrained encoder, in every measure, ended {enumerated(found)}."
 
 
 def free_rows(summary: Summary) -> str:
-    """Where features that are only propagated have the higher mean than "+", in a sentence; empty where they are not there."""
+    """Where features that are only propagated have a higher mean than "+", in a sentence; empty where there are none."""
     experiment = summary.experiment
     row = enhanced_row(experiment)
     free = next((one.name for one in experiment.rows if one.baseline == "propagated features"), None)
@@ -193,9 +197,20 @@ def others_below(summary: Summary) -> str:
 
 def sentences_of(summary: Summary) -> list[str]:
     if summary.cut_to is not None:
-        return [f"A trial: training was cut to {_counted(summary.cut_to, 'epoch')}, and nothing here is a result."]
+        return [f"Training was cut to {counted(summary.cut_to, 'epoch')}: nothing here is a result."]
     readings = (verdict, others_below, free_rows, agreement, failed_runs)
     return [text for reading in readings if (text := reading(summary))]
+
+
+def accuracy_only(experiment: Experiment) -> bool:
+    return {experiment.quantity(measure) for measure in experiment.measures} == {"test accuracy"}
+
+
+def meanings(experiment: Experiment) -> str:
+    """What its measures are, in parentheses, unless they are all accuracies."""
+    if accuracy_only(experiment):
+        return ""
+    return f" ({', '.join(f'{measure}: {experiment.quantity(measure)}' for measure in experiment.measures)})"
 
 
 def enumerated(items: Iterable[str]) -> str:
@@ -218,15 +233,18 @@ def _verdict_on(gain: Difference | None) -> str:
 
 
 def _where(experiment: Experiment, dataset: str, measure: str) -> str:
-    return f"{dataset} at {measure}" if len(experiment.measures) > 1 else dataset
+    if len(experiment.measures) == 1:
+        return dataset
+    return f"{measure} on {dataset}" if experiment.axis is None else f"{dataset} at {measure}"
 
 
 def _places(experiment: Experiment, places: list[str], total: int) -> str:
     if len(experiment.measures) == 1:
         return f"on {enumerated(places)}"
-    count = f"at {len(places)} of {_counted(total, 'point')}"
+    at, what = ("in", "cell") if experiment.axis is None else ("at", "point")
+    count = f"{at} {len(places)} of {counted(total, what)}"
     return count if len(places) > NAMED else f"{count}: {enumerated(places)}"
 
 
-def _counted(count: int, what: str) -> str:
+def counted(count: int, what: str) -> str:
     return f"{count:,} {what}" + ("" if count == 1 else "s")

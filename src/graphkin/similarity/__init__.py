@@ -5,26 +5,29 @@ block of node pairs and is never required to be a stored N×N matrix: everything
 All similarities are clipped at zero, because a negative one has no place in either transformation.
 """
 
-from graphkin.similarity.blocks import BLOCK, BLOCK_PAIRS, NodeSimilarity, Stored, aligned_empty, aligned_rows
+from graphkin.similarity.blocks import BLOCK, BLOCK_PAIRS, NodeSimilarity, Stored, aligned_copy, aligned_empty, aligned_rows
 from graphkin.similarity.features import Blend, FeatureCosine
-from graphkin.similarity.given import Computed, Labels, as_similarity
-from graphkin.similarity.settings import LATER, Similarity
+from graphkin.similarity.given import Computed, Labels, LabelSimilarity, as_similarity
+from graphkin.similarity.settings import Similarity
 from graphkin.similarity.structure import PageRank, PageRankCosine
+from graphkin.similarity.waiting import never_waits
 
 __all__ = [
     "BLOCK",
     "BLOCK_PAIRS",
-    "LATER",
     "Blend",
     "Computed",
     "FeatureCosine",
+    "LabelSimilarity",
     "Labels",
     "NodeSimilarity",
     "PageRank",
     "PageRankCosine",
     "Similarity",
     "Stored",
+    "aligned_copy",
     "aligned_empty",
     "aligned_rows",
     "as_similarity",
+    "never_waits",
 ]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import hashlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -15,15 +18,34 @@ from graphkin.support.sparse import SparseMatrix
 
 BLOCK, BLOCK_PAIRS = 1024, 2**26
 """nodes and pairs of nodes that are compared at a time, whichever is less"""
+DIGEST_ROWS = 256
+"""Rows that are hashed for a similarity that is not stored."""
 
 
 class NodeSimilarity(ABC):
-    """sim(i, j) ≥ 0 for all pairs of ``num_nodes`` nodes."""
+    """sim(i, j) ≥ 0 for all pairs of ``num_nodes`` nodes.
+
+    A similarity of your own needs ``num_nodes``, ``device`` and :meth:`block`, whose results are finite, at least zero, of
+    type ``dtype`` and on ``device``. Say ``symmetric = False`` if sim(i, j) and sim(j, i) differ, and ``dtype`` if it is not
+    float32. All else has a default that asks for blocks; override what you can compute faster, as :meth:`total` or
+    :meth:`own`. Tensors that you hold as attributes are moved by :meth:`to`.
+
+    >>> class SameParity(NodeSimilarity):
+    ...     num_nodes, device = 4, torch.device("cpu")
+    ...
+    ...     def block(self, rows, columns=None):
+    ...         others = torch.arange(self.num_nodes) if columns is None else columns
+    ...         return (rows[:, None] % 2 == others % 2).float()
+    >>> SameParity().block(torch.tensor([1]))
+    tensor([[0., 1., 0., 1.]])
+    """
 
     num_nodes: int
     device: torch.device
+    dtype: torch.dtype = torch.float32
+    """Of the blocks."""
     symmetric: bool = True
-    """sim(i, j) = sim(j, i), up to rounding"""
+    """Whether sim(i, j) = sim(j, i), up to rounding."""
 
     @abstractmethod
     def block(self, rows: Tensor, columns: Tensor | None = None) -> Tensor:
@@ -54,7 +76,7 @@ class NodeSimilarity(ABC):
     def top(self, count: int) -> Stored:
         """The ``count`` largest of every row, its own included, and of every column: a sparse, symmetric similarity.
 
-        Every row is computed once; no N×N matrix is kept.
+        Every row is computed once; no N×N matrix is made.
         """
         keys, values = [], []
         for rows in self.row_blocks():
@@ -73,16 +95,37 @@ class NodeSimilarity(ABC):
 
     def stored(self, dtype: torch.dtype | None = None) -> Stored:
         """The same similarity as one N×N matrix, for graphs where that fits; ``torch.bfloat16`` halves the matrix."""
-        rows = next(self.row_blocks())
-        like = self.block(rows[:1])
-        matrix = aligned_empty(self.num_nodes, self.num_nodes, dtype or like.dtype, self.device)
+        matrix = aligned_empty(self.num_nodes, self.num_nodes, dtype or self.dtype, self.device)
         for rows in self.shared_row_blocks():
             matrix[rows] = self.block(rows).to(matrix.dtype)
         return Stored(peers().complete(matrix), self.symmetric)
 
+    def to(self, device: torch.device | str) -> Self:
+        """The same similarity on another device. Moves every tensor, sparse matrix and similarity among its attributes."""
+        device = torch.empty(0, device=device).device  # "cuda" is "cuda:0"
+        if device == self.device:
+            return self
+        moved = copy.copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, Tensor) and value.dim() == 2 and is_aligned(value):
+                setattr(moved, name, aligned_copy(value, device))
+            elif isinstance(value, Tensor | SparseMatrix | NodeSimilarity):
+                setattr(moved, name, value.to(device))
+        moved.device = device
+        return moved
+
+    def is_indicator(self) -> bool:
+        """Whether every value is 0 or 1."""
+        return all(bool(((block == 0) | (block == 1)).all()) for block in map(self.block, self.row_blocks()))
+
+    def digest(self) -> str:
+        """A hash of the similarity's content: of the rows of up to 256 evenly spaced nodes, as float32."""
+        nodes = torch.linspace(0, self.num_nodes - 1, min(self.num_nodes, DIGEST_ROWS), dtype=torch.float64).long()
+        return _digest([str(self.num_nodes)], (self.block(rows).float() for rows in nodes.to(self.device).split(16)))
+
 
 class Stored(NodeSimilarity):
-    """A similarity that is kept as a matrix: a user's own, or one computed before."""
+    """A similarity that is stored as a matrix: a user's own, or one computed before."""
 
     def __init__(self, matrix: Tensor | SparseMatrix, symmetric: bool | None = None, total: float | None = None) -> None:
         """``total`` is the sum that counts where the matrix holds a part of it."""
@@ -96,14 +139,14 @@ class Stored(NodeSimilarity):
             matrix = matrix.with_values(values.clamp(min=0)) if isinstance(matrix, SparseMatrix) else matrix.clamp(min=0)
         self.matrix = matrix
         self.num_nodes, self.device = matrix.shape[0], matrix.device
+        self.dtype = matrix.dtype if matrix.dtype.itemsize >= 4 else torch.float32
         self.symmetric = _is_symmetric(matrix) if symmetric is None else symmetric
         self._total = total
 
     def block(self, rows: Tensor, columns: Tensor | None = None) -> Tensor:
         if isinstance(self.matrix, SparseMatrix):
             return self.matrix.rows(rows) if columns is None else self.matrix.block(rows, columns)
-        block = self.matrix[rows] if columns is None else self.matrix[rows][:, columns]
-        return block.float() if block.element_size() < 4 else block
+        return (self.matrix[rows] if columns is None else self.matrix[rows][:, columns]).to(self.dtype)
 
     def strip(self, first: int, last: int, out: Tensor, columns: Tensor | None = None, factor: float = 1.0) -> None:
         if columns is None and isinstance(self.matrix, SparseMatrix):
@@ -121,8 +164,31 @@ class Stored(NodeSimilarity):
         dtype = dtype or dense.dtype
         if dense is self.matrix and dtype == dense.dtype and is_aligned(dense):
             return self
-        matrix = aligned_empty(self.num_nodes, self.num_nodes, dtype, self.device)
-        return Stored(matrix.copy_(dense), self.symmetric)
+        return Stored(aligned_copy(dense, self.device, dtype), self.symmetric)
+
+    def is_indicator(self) -> bool:
+        values = self.matrix.values if isinstance(self.matrix, SparseMatrix) else self.matrix
+        return bool(((values == 0) | (values == 1)).all())
+
+    def digest(self) -> str:
+        """A hash of the whole matrix."""
+        known = [str(tuple(self.matrix.shape)), str(self.matrix.dtype)]
+        if isinstance(self.matrix, SparseMatrix):
+            parts: Iterable[Tensor] = (self.matrix.csr.crow_indices(), self.matrix.columns, self.matrix.values)
+        else:
+            parts = self.matrix.split(BLOCK)
+        return _digest(known, parts)
+
+
+def _digest(words: Iterable[str], parts: Iterable[Tensor]) -> str:
+    found = hashlib.sha256("\n".join(words).encode())
+    for part in parts:
+        found.update(part.cpu().contiguous().view(torch.uint8).numpy().data)
+    return found.hexdigest()
+
+
+def aligned_copy(matrix: Tensor, device: torch.device, dtype: torch.dtype | None = None) -> Tensor:
+    return aligned_empty(matrix.size(0), matrix.size(1), dtype or matrix.dtype, device).copy_(matrix)
 
 
 def aligned_empty(rows: int, columns: int, dtype: torch.dtype, device: torch.device) -> Tensor:

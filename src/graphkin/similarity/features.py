@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -18,18 +19,29 @@ DENSE_BELOW_BYTES = 2**30
 """Sparse features that take less than this as a dense matrix are one on a GPU, which multiplies it many times faster."""
 
 
+def is_dense_on(device: torch.device, x: Features) -> bool:
+    """Whether features are multiplied as a dense matrix there."""
+    return isinstance(x, Tensor) or (device.type == "cuda" and 4 * x.shape[0] * x.shape[1] <= DENSE_BELOW_BYTES)
+
+
 class FeatureCosine(NodeSimilarity):
     """cos(x_i, x_j), clipped at zero; a row of zeros is similar to nothing."""
 
     def __init__(self, x: Features) -> None:
-        self.num_nodes, self.device = x.shape[0], x.device
+        self.num_nodes, self.device, self.dtype = x.shape[0], x.device, x.dtype
         self.non_negative = smallest_entry(x) >= 0
-        if isinstance(x, SparseMatrix) and x.device.type == "cuda" and 4 * x.shape[0] * x.shape[1] <= DENSE_BELOW_BYTES:
+        if isinstance(x, SparseMatrix) and is_dense_on(x.device, x):
             x = x.to_dense()
         for size in (largest_of_rows, length_of_rows):  # first the largest entry, so that no square overflows
             scale = inverse(size(x))
             x = x.scale_rows(scale) if isinstance(x, SparseMatrix) else x * scale[:, None]
         self.unit: Features = x
+
+    def to(self, device: torch.device | str) -> Self:
+        moved = super().to(device)
+        if isinstance(moved.unit, SparseMatrix) and is_dense_on(moved.device, moved.unit):
+            moved.unit = moved.unit.to_dense()
+        return moved
 
     def block(self, rows: Tensor, columns: Tensor | None = None) -> Tensor:
         if isinstance(self.unit, SparseMatrix):
@@ -74,7 +86,7 @@ class Blend(NodeSimilarity):
         check_range("beta", beta, at_least=0, at_most=1)
         self.symmetric = structure.symmetric and features.symmetric
         self.structure, self.features, self.beta = structure, features, beta
-        self.num_nodes, self.device = structure.num_nodes, structure.device
+        self.num_nodes, self.device, self.dtype = structure.num_nodes, structure.device, features.dtype
         feature_total = features.total()
         if feature_total <= 0:
             raise SettingError(

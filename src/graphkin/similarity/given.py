@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse
 import torch
 from torch import Tensor
-from torch_geometric.data import Data
 
 from graphkin.errors import GraphError, SettingError
 from graphkin.graphs.arrays import checked_device, numeric
 from graphkin.graphs.graph import Graph, as_graph
 from graphkin.similarity.blocks import NodeSimilarity, Stored
+from graphkin.support.components import register
 from graphkin.support.sparse import SparseMatrix
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 
 def as_similarity(similarity: Any, num_nodes: int | None = None, device: torch.device | str = "cpu") -> NodeSimilarity:
@@ -57,6 +61,11 @@ class Computed(NodeSimilarity):
         self.rows_of, self.num_nodes, self.device = rows_of, num_nodes, torch.device(device)
         self.symmetric = False
 
+    @functools.cached_property
+    def dtype(self) -> torch.dtype:  # type: ignore[override]
+        """Only the function can tell: that of the first node's row."""
+        return self.block(torch.zeros(1, dtype=torch.int64)).dtype
+
     def block(self, rows: Tensor, columns: Tensor | None = None) -> Tensor:
         given = self.rows_of(rows.cpu())
         try:
@@ -70,10 +79,11 @@ class Computed(NodeSimilarity):
             )
         if not torch.isfinite(block).all():
             raise SettingError("the similarity function must return finite numbers, found NaN or infinite ones.")
+        block = block if block.dtype in (torch.float32, torch.float64) else block.float()
         return block.clamp(min=0) if columns is None else block[:, columns].clamp(min=0)
 
 
-class SameClass(NodeSimilarity):
+class LabelSimilarity(NodeSimilarity):
     """1 for nodes of one class, 0 for others; a node without a class is similar to itself alone."""
 
     def __init__(self, labels: Tensor) -> None:
@@ -85,13 +95,17 @@ class SameClass(NodeSimilarity):
         others = self.classes if columns is None else self.classes[columns]
         return (self.classes[rows, None] == others).float()
 
+    def is_indicator(self) -> bool:
+        return True
 
+
+@register("Labels")
 @dataclass(frozen=True)
 class Labels:
     """The similarity that nobody has: whether two nodes are of one class. For studies of what weights could do at best."""
 
-    def on(self, data: Graph | Data, keep: Path | None = None) -> NodeSimilarity:
+    def on(self, data: Graph | Data, folder: Path | None = None) -> NodeSimilarity:
         graph = as_graph(data)
         if graph.y is None:
             raise GraphError("the ideal objective is made of labels, and the graph has none (y is missing).")
-        return SameClass(graph.y)
+        return LabelSimilarity(graph.y)

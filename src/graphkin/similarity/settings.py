@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
-from torch_geometric.data import Data
 
 from graphkin.errors import GraphError, SettingError, check_choice, check_range, check_whole, shown
 from graphkin.graphs.arrays import checked_device
@@ -15,23 +15,28 @@ from graphkin.graphs.graph import Graph, as_graph
 from graphkin.similarity.blocks import NodeSimilarity, Stored
 from graphkin.similarity.features import Blend, FeatureCosine
 from graphkin.similarity.structure import PageRank, PageRankCosine
+from graphkin.support.components import LATER, register
 from graphkin.support.parallel import peers
 from graphkin.support.sparse import SparseMatrix
 
-LATER = {"later": True}
-"""metadata of a setting that is younger than stored runs: it is told only where it is not the default"""
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
 STRUCTURES = ("ppr", "ppr-cosine")
 MOST_STEPS = 500
 """of PageRank, for sums of the exact one"""
+TOP_K = 32
+"""PageRanks of a node that stand for all where memory is short"""
 
 
+@register("Similarity")
 @dataclass(frozen=True)
 class Similarity:
     """The settings of a similarity; :meth:`on` computes it for a graph.
 
     ``beta`` is the share of features (0: structure alone, 1: features alone). ``structure`` is "ppr" or "ppr-cosine",
     ``alpha`` the restart probability, ``steps`` the number of PageRank steps (None: exact), ``self_loops`` whether each node
-    is linked with itself before normalising. ``top_k`` keeps the k largest PageRanks of every node (None: all), so that a graph
+    is linked with itself before normalising. ``top_k`` takes the k largest PageRanks of every node (None: all), so that a graph
     whose N×N similarity does not fit into memory has one that is computed on the fly; each is then too small by at most
     ``pagerank_error`` times the root of both nodes' degrees (:mod:`graphkin.similarity.pagerank`), and the rest
     is zero.
@@ -45,6 +50,8 @@ class Similarity:
     top_k: int | None = None
     pagerank_error: float = field(default=1e-4, metadata=LATER)
 
+    symmetric: ClassVar[bool] = True
+
     def __post_init__(self) -> None:
         check_range("beta", self.beta, at_least=0, at_most=1)
         check_choice("structure", self.structure, STRUCTURES)
@@ -57,16 +64,25 @@ class Similarity:
         if not isinstance(self.self_loops, bool):
             raise SettingError(f"self_loops must be true or false, found {self.self_loops!r}.")
 
+    @property
+    def needs_edges(self) -> bool:
+        return self.beta < 1
+
+    @property
+    def of_all_pairs(self) -> bool:
+        """Whether any two nodes may be similar, so that storing it saves work."""
+        return self.top_k is None
+
     def on(
         self,
         data: Graph | Data,
         dtype: torch.dtype = torch.float32,
         device: torch.device | str | None = None,
-        keep: Path | None = None,
+        folder: Path | None = None,
     ) -> NodeSimilarity:
         """The similarity of a graph's nodes, on the graph's device unless another is given.
 
-        In a folder ``keep`` the PageRanks of ``top_k`` that are finished survive the process: the same call goes on from them.
+        With a ``folder``, the PageRanks of ``top_k`` that are finished survive the process there: the same call resumes.
         """
         graph = as_graph(data)
         if not isinstance(dtype, torch.dtype) or dtype not in (torch.float32, torch.float64):
@@ -77,8 +93,12 @@ class Similarity:
                 "the graph has no edges, so it has no structure to compare: only beta=1 (features alone) is possible, "
                 f"found beta={self.beta}."
             )
-        structure = self._structure(graph, dtype) if self.top_k is None else self._sparse_structure(graph, dtype, keep)
+        structure = self._structure(graph, dtype) if self.top_k is None else self._sparse_structure(graph, dtype, folder)
         return structure if self.beta == 0 else Blend(structure, FeatureCosine(graph.x.to(dtype=dtype)), self.beta)
+
+    def shortcut(self) -> dict[str, Any]:
+        """The settings with which the largest PageRanks of every node stand for all; none where they do already."""
+        return {"top_k": TOP_K, "steps": None} if self.top_k is None and self.beta < 1 else {}
 
     def _structure(self, graph: Graph, dtype: torch.dtype) -> NodeSimilarity:
         pagerank = self._pagerank(graph, dtype)
@@ -95,12 +115,13 @@ class Similarity:
             edge_weight=graph.edge_weight,
         )
 
-    def _sparse_structure(self, graph: Graph, dtype: torch.dtype, keep: Path | None) -> NodeSimilarity:
+    def _sparse_structure(self, graph: Graph, dtype: torch.dtype, folder: Path | None) -> NodeSimilarity:
         """``self._structure(graph, dtype).top(self.top_k)``, up to the error, without N×N work.
 
         The total of PageRanks is that of all of them, so that β weighs them as it does without ``top_k``.
         """
-        from graphkin.similarity.pagerank import cosine_rows, gathered_rows, symmetric_csr, top_pagerank
+        from graphkin.similarity.pagerank import top_pagerank
+        from graphkin.similarity.pagerank_rows import cosine_rows, gathered_rows, symmetric_csr
 
         assert self.top_k is not None
         mine = peers().share(torch.arange(graph.num_nodes))
@@ -114,7 +135,7 @@ class Similarity:
             edge_weight=graph.edge_weight,
             error=self.pagerank_error,
             nodes=mine,
-            keep=None if keep is None else keep / peers().label,
+            folder=None if folder is None else folder / peers().label,
         )
         rows = gathered_rows(found, graph.num_nodes)
         if self.structure == "ppr-cosine":

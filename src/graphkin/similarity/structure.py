@@ -78,7 +78,7 @@ class PageRankCosine(NodeSimilarity):
 
     def __init__(self, pagerank: PageRank) -> None:
         self.pagerank = pagerank
-        self.num_nodes, self.device = pagerank.num_nodes, pagerank.device
+        self.num_nodes, self.device, self.dtype = pagerank.num_nodes, pagerank.device, pagerank.dtype
         norms = torch.empty(self.num_nodes, dtype=pagerank.dtype, device=self.device)
         for rows in self.shared_row_blocks():
             norms[rows] = pagerank.block(rows).norm(dim=1)

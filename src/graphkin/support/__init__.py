@@ -1,1 +1,1 @@
-"""What any program needs: sparse matrices, randomness, files, signals, several processes."""
+"""What is not about graphs: sparse matrices, randomness, files, signals, several processes."""

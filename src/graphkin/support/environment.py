@@ -1,4 +1,4 @@
-"""Where and with what a number was made: versions, machine, commit."""
+"""The versions, machine and commit that produced a number."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import torch
 
 
 def environment() -> dict[str, Any]:
-    """Where and with what a number was made."""
+    """Time, versions and machine, as result files record them."""
     return {
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {
@@ -33,7 +33,7 @@ def environment() -> dict[str, Any]:
 
 @functools.cache
 def commit() -> str | None:
-    """$GRAPHKIN_COMMIT, or what git says of graphkin's own source, where that is a checkout."""
+    """$GRAPHKIN_COMMIT, or what git says of graphkin's source if that is a checkout."""
     named = os.environ.get("GRAPHKIN_COMMIT")
     if named:
         return named

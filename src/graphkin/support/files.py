@@ -1,4 +1,4 @@
-"""A user's files: written whole or not at all, and read with every failure told in one line that names the file."""
+"""A user's files. They are written whole or not at all, and a file that cannot be read is named in a one-line error."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from graphkin.errors import InputError, OutputError, first_line
 
 npy: Any = np.lib.format
 PART = ".part"
-"""ends the name of a file that is being written: .NAME.HOST-PROCESS.part"""
+"""The end of the name of a file that is being written: .NAME.HOST-PROCESS.part."""
 CLOCKS_DIFFER = 2
-"""seconds, at most, between a file system's clock and that of processes"""
+"""Seconds by which a file system's clock may differ from that of processes."""
 
 
 def write_whole(path: str | Path, write: Callable[[Path], object]) -> None:
-    """Call ``write`` with the path of a temporary file beside ``path``, then move it there.
+    """Call ``write`` with the path of a temporary file in the same folder, then move that file to ``path``.
 
     The file gets the permissions that the user's umask gives. What a killed process left of the same file is removed.
     """
@@ -48,7 +48,7 @@ def write_whole(path: str | Path, write: Callable[[Path], object]) -> None:
 
 
 def write_tensors(path: str | Path, tensors: dict[str, Tensor], metadata: dict[str, str]) -> None:
-    """A safetensors file; its library's own writer would leave a temporary file of another name when killed."""
+    """A safetensors file. The library's own writer would leave a temporary file with another name when killed."""
     write_whole(path, lambda file: file.write_bytes(save(tensors, metadata)))
 
 
@@ -67,7 +67,7 @@ def check_writable(folder: Path) -> None:
 
 
 def remove_leftovers(folder: Path, name: str = "") -> None:
-    """Files that killed processes of this machine were writing, all or those of one ``name``."""
+    """Remove the temporary files of killed processes of this machine: all of them, or those of one ``name``."""
     for path in folder.glob(f".*{PART}"):
         found = re.fullmatch(rf"\.(.+)\.{re.escape(_here())}-(\d{{1,9}}){re.escape(PART)}", path.name)
         if found and name in ("", found[1]) and _writer_is_gone(path, int(found[2])):
@@ -76,7 +76,7 @@ def remove_leftovers(folder: Path, name: str = "") -> None:
 
 
 def _writer_is_gone(path: Path, process: int) -> bool:
-    """Whether the process that wrote a file is gone, be it that another one has its number now."""
+    """Whether the process that wrote a file is gone. Another one may have its number now."""
     try:
         return bool(path.stat().st_mtime < psutil.Process(process).create_time() - CLOCKS_DIFFER)
     except psutil.NoSuchProcess:
@@ -87,7 +87,7 @@ def _writer_is_gone(path: Path, process: int) -> bool:
 
 @contextmanager
 def reading(path: str | Path, complaint: str, kind: type[InputError]) -> Iterator[None]:
-    """Whatever goes wrong inside is the file's fault: one line with its name, the ``complaint`` and the reason."""
+    """Turn whatever goes wrong inside into one line with the file's name, the ``complaint`` and the reason."""
     try:
         yield
     except InputError as error:
@@ -99,7 +99,7 @@ def reading(path: str | Path, complaint: str, kind: type[InputError]) -> Iterato
 
 
 def reason_of(error: Exception) -> str:
-    """What an error inside a reader says of the file."""
+    """What an error inside a reader says about the file."""
     if isinstance(error, MemoryError):
         return "it does not fit into the memory of this machine"
     if isinstance(error, RecursionError):
@@ -116,7 +116,7 @@ def checked_path(path: Any) -> Path:
 
 
 def read_array(path: Path) -> np.ndarray:
-    """A .npy file without pickles; a header that promises more than the file holds is refused before anything is allocated."""
+    """A .npy file without pickles. A header that promises more than the file holds is refused before memory is allocated."""
     with path.open("rb") as file:
         _check_promise(file, path.stat().st_size)
         file.seek(0)
@@ -124,7 +124,7 @@ def read_array(path: Path) -> np.ndarray:
 
 
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
-    """All arrays of a .npz archive without pickles, with the same check of each, and of their sum beside the memory."""
+    """All arrays of a .npz archive without pickles, each with the same check. Together they must fit into memory."""
     with path.open("rb") as file, zipfile.ZipFile(file) as archive:
         members = {member.filename.removesuffix(".npy"): member for member in archive.infolist()}
         check_memory("the arrays of the archive", sum(member.file_size for member in members.values()))
@@ -151,7 +151,7 @@ def _check_promise(stream: Any, size: int) -> None:
 
 
 def check_memory(what: str, needed: int) -> None:
-    """Refuse what cannot fit into this machine, before it is allocated."""
+    """Refuse what does not fit into the memory of this machine, before it is allocated."""
     there = psutil.virtual_memory().total
     if needed > there:
         raise InputError(f"{what} would take {needed / 2**30:,.1f} GiB, and this machine has {there / 2**30:,.1f} GiB.")

@@ -1,9 +1,9 @@
 """Several processes that train one model together: torchrun starts them, PyTorch's collectives join them.
 
 Every process holds the graph and the same parameters, draws the same random numbers, and works on its share of the nodes: of
-the rows of similarity before training, of the anchors in every step, and of the sampled nodes to encode. Losses and gradients
-of all shares add up to those of one process. Without torchrun, or outside :func:`joined`, a process is alone and has all of
-them.
+the rows of similarity before training, of the anchors in every step, and of the sampled nodes to encode. The losses and
+gradients of all shares add up to those of one process. Without torchrun, or outside :func:`joined`, a process is alone and does
+everything.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from types import FrameType
 from typing import Any, TypeVar
@@ -25,45 +25,19 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from graphkin.errors import InputError, SettingError
+from graphkin.support.launch import LostError, Place, ToldElsewhereError, launched
 
 stores: Any = dist
 JOIN_WAIT = timedelta(minutes=5)
-"""for the other processes to start"""
+"""How long to wait for the other processes to start."""
 WAIT = timedelta(days=1)
-"""for another process that works longer; torchrun notices those that die"""
+"""How long to wait for a process that has more to do; torchrun notices those that die."""
 T = TypeVar("T")
 
 
-class LostError(Exception):
-    """Another process ended or cannot be reached."""
-
-
-class ToldElsewhereError(Exception):
-    """Another process tells the user what is wrong."""
-
-
 @dataclass(frozen=True)
-class Peers:
-    rank: int = 0
-    size: int = 1
-    local_rank: int = 0
-    local_size: int = 1
-    """processes on this machine"""
-
-    @property
-    def first(self) -> bool:
-        """Whether this is the process that prints and writes."""
-        return self.rank == 0
-
-    @property
-    def label(self) -> str:
-        """For what this process keeps on disk."""
-        return f"{self.rank + 1}-of-{self.size}"
-
-    def bounds(self, total: int, rank: int | None = None) -> tuple[int, int]:
-        """From where up to where, of ``total`` rows in their order, the share of a process goes; this one's by default."""
-        place, (each, more) = self.rank if rank is None else rank, divmod(total, self.size)
-        return place * each + min(place, more), (place + 1) * each + min(place + 1, more)
+class Peers(Place):
+    """The processes that train together, as seen from one of them."""
 
     def share(self, rows: Tensor) -> Tensor:
         first, last = self.bounds(len(rows))
@@ -88,7 +62,7 @@ class Peers:
         return gathered
 
     def add_up(self, tensors: Iterable[Tensor]) -> None:
-        """Replace every tensor by its sum over all processes, in one go."""
+        """Replace every tensor by its sum over all processes, in one call."""
         if self.size == 1:
             return
         listed = list(tensors)
@@ -106,7 +80,7 @@ class Peers:
         return bool(count > 0)
 
     def from_first(self, make: Callable[[], T]) -> T:
-        """What the first process makes; a mistake of the user's that it finds ends all of them."""
+        """What the first process makes. If it finds a mistake of the user's, all processes end."""
         if self.size == 1:
             return make()
         made: list[Any] = [None, True]
@@ -125,7 +99,7 @@ class Peers:
         return value
 
     def one_at_first(self, make: Callable[[], T]) -> T:
-        """What each process makes, the first of a machine before the others: it may have something to download."""
+        """What each process makes. The first of a machine goes before the others: it may have something to download."""
         if self.local_rank == 0:
             try:
                 return make()
@@ -135,14 +109,14 @@ class Peers:
         return make()
 
     def check_same(self, value: object, message: str) -> None:
-        """A mistake of the user's unless all processes have what the first one has."""
+        """Refuse a value that differs from the first process's."""
         with self.same_fate():
             if self.from_first(lambda: value) != value:
                 raise SettingError(message)
 
     @contextmanager
     def same_fate(self) -> Iterator[None]:
-        """A mistake of the user's that any process finds in here ends all of them; the first that found one tells it."""
+        """A mistake of the user's that any process finds in here ends all of them; the first that found one reports it."""
         if self.size == 1:
             yield
             return
@@ -168,34 +142,11 @@ def peers() -> Peers:
     return _current
 
 
-def launched() -> Peers:
-    """What torchrun, or whoever sets its environment variables, says of this process."""
-    names = {"rank": "RANK", "size": "WORLD_SIZE", "local_rank": "LOCAL_RANK", "local_size": "LOCAL_WORLD_SIZE"}
-    if any(os.environ.get(name) is None for name in (*names.values(), "MASTER_ADDR", "MASTER_PORT")):
-        return ALONE
-    found = {}
-    for name, variable in names.items():
-        text = os.environ[variable]
-        if not text.isdecimal():
-            raise SettingError(f"the environment variable {variable} must be a whole number, found {text!r}.")
-        found[name] = int(text)
-    if not os.environ["MASTER_PORT"].isdecimal() or not 0 < int(os.environ["MASTER_PORT"]) < 2**16:
-        raise SettingError(
-            f"the environment variable MASTER_PORT must be a port, 1 to 65535, found {os.environ['MASTER_PORT']!r}."
-        )
-    for name, of in (("rank", "size"), ("local_rank", "local_size")):
-        if found[name] >= found[of] > 0:
-            raise SettingError(
-                f"the environment variable {names[name]} must be below {names[of]}, found {found[name]} and {found[of]}."
-            )
-    return Peers(**found) if found["size"] > 1 else ALONE
-
-
 @contextmanager
 def joined(backend: str | None = None) -> Iterator[Peers]:
     """Take part in the run that torchrun started (Gloo on a CPU, NCCL on a GPU); without torchrun, change nothing."""
     global _current
-    found = launched()
+    found = Peers(**asdict(launched()))
     if found.size == 1:
         yield ALONE
         return
@@ -215,7 +166,7 @@ def joined(backend: str | None = None) -> Iterator[Peers]:
 
 
 def _met(among: Peers) -> Any:
-    """The store in which all processes have said that they are there; one that does not come in time is named."""
+    """The store in which every process has registered; an error names the one that does not come in time."""
     address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
     launcher_keeps_it = os.environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
     opens = among.first and not launcher_keeps_it
@@ -267,7 +218,7 @@ class _Gathered(torch.autograd.Function):
 
 @contextmanager
 def _ended_in_words() -> Iterator[None]:
-    """torchrun ends all processes by SIGTERM when one of them has died; that is to be said, not only obeyed."""
+    """torchrun ends all processes by SIGTERM when one of them has died. The user should hear of it."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

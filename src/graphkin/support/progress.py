@@ -1,4 +1,4 @@
-"""How a run shows itself: a live bar on a terminal, a few plain lines elsewhere, or nothing. All of it on standard error."""
+"""The progress of a run, on standard error: a live bar on a terminal, a few plain lines elsewhere, or nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Report(Protocol):
 
 
 Style: TypeAlias = str | Report
-"""one of ``STYLES``, or a function that is called after every epoch that is looked at"""
+"""One of ``STYLES``, or a function to call after every reported epoch."""
 
 
 @contextmanager

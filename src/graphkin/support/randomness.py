@@ -23,15 +23,15 @@ def generator(seed: int, purpose: str, device: torch.device | str = "cpu") -> to
 
 
 def random_key(source: torch.Generator) -> Tensor:
-    """A number to draw others with: see :func:`chances`."""
+    """A random number from which :func:`chances` derives others."""
     return torch.randint(2**62, (1,), generator=source, device=source.device)
 
 
 def chances(key: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     """A number in [0, 1) for every pair of a row and a column, in float64.
 
-    It depends on the key and the pair alone (SplitMix64 as a hash): who knows some of the rows draws for them what those draw
-    who know all. ``rows`` and ``columns`` are broadcast.
+    It depends only on the key and the pair (SplitMix64 as a hash), so a process that knows some of the rows draws the same
+    numbers for them as one that knows all. ``rows`` and ``columns`` are broadcast.
     """
     bits = _mixed(_mixed(key + rows * _GOLDEN) + columns * _GOLDEN)
     return (bits >> 11 & 2**53 - 1).double() * 2.0**-53

@@ -1,4 +1,4 @@
-"""Names and what they stand for: the door for methods, encoders, objectives, similarities and protocols."""
+"""Names and what they stand for: methods, encoders, objectives, similarities and protocols are declared in registries."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ T = TypeVar("T")
 
 
 class Registry(Mapping[str, T], Generic[T]):
-    """What is declared under a name, in the order of declaration; a name means one thing for good."""
+    """Values by name, in the order of declaration. A name is never given to another value."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self._entries: dict[str, T] = {}
 
     def add(self, name: str, value: T) -> T:
-        """Declare ``value`` under ``name``; the same value again changes nothing, another one is refused."""
+        """Declare ``value`` under ``name``. Declaring the same value again changes nothing; another value is refused."""
         check_text(f"the name of a {self.kind}", name)
         if self._entries.setdefault(name, value) is not value:
             raise SettingError(f"there is a {self.kind} named {name!r} already: choose another name.")
         return value
 
     def named(self, name: str) -> T:
-        """What a user's ``name`` stands for; an error suggests the nearest one."""
+        """The value of a user's ``name``; an error suggests the nearest name."""
         check_text(self.kind, name)
         if name not in self._entries:
             raise unknown(self.kind, name, self._entries)

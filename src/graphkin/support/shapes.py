@@ -1,4 +1,4 @@
-"""Whether plain data that was read from a file has the shape that the program wrote."""
+"""A check that plain data from a file has the shape that the program wrote."""
 
 from __future__ import annotations
 

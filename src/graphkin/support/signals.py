@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
-"""exit status after Ctrl-C and after SIGTERM"""
+"""The exit status after Ctrl-C and after SIGTERM."""
 
 _terminated = False
 
@@ -19,7 +19,7 @@ class TerminatedError(KeyboardInterrupt):
 
 
 class EndedError(Exception):
-    """A signal, or a reader of the output that left, has ended a command; the cause says which."""
+    """A signal, or a reader that closed the output, has ended a command; the cause says which."""
 
 
 @contextmanager
@@ -41,7 +41,7 @@ def sigterm_obeyed() -> Iterator[None]:
 
 
 def terminated() -> bool:
-    """Whether SIGTERM has arrived: there may be seconds left, so only what must be kept is still written."""
+    """Whether SIGTERM has arrived. There may be only seconds left, so write only what must be kept."""
     return _terminated
 
 

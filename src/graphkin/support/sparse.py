@@ -1,4 +1,4 @@
-"""A constant sparse matrix whose product with a dense one has a gradient and needs no extension package."""
+"""A constant sparse matrix. Its product with a dense one has a gradient and needs no extension package."""
 
 from __future__ import annotations
 
@@ -33,7 +33,11 @@ def check_compressed(matrix: Any, what: str) -> None:
 
 
 class SparseMatrix:
-    """Compressed sparse rows, with the transpose beside it: ``matrix @ dense`` differentiates in ``dense``."""
+    """A constant matrix in compressed sparse rows.
+
+    ``matrix @ dense`` is differentiable in ``dense``. ``matrix.csr`` is the ``torch.sparse_csr`` tensor,
+    ``matrix.to_dense()`` a plain one, and ``matrix.to_scipy()`` SciPy's.
+    """
 
     def __init__(self, csr: Tensor, transposed: Tensor | None = None) -> None:
         self.csr = csr
@@ -141,7 +145,8 @@ class SparseMatrix:
     def add_rows(self, block: Tensor, first: int, last: int, factor: float) -> None:
         """Add ``factor`` times the rows from ``first`` up to ``last`` to a dense block of them, in place.
 
-        Where the values go is found once for rows that come in the same strips again, and then nothing waits for the device.
+        The places of the values are found once for rows that come in the same strips again; after that, nothing waits for the
+        device.
         """
         step = block.stride(0)
         if (first, last, step) not in self._places:
@@ -159,14 +164,14 @@ class SparseMatrix:
         return torch.searchsorted(self.csr.crow_indices(), torch.arange(begin, end, device=self.device), right=True) - 1
 
     def row_slice(self, first: int, last: int) -> SparseMatrix:
-        """The rows from ``first`` up to ``last``; nothing is copied but their pointers."""
+        """The rows from ``first`` up to ``last``; only their pointers are copied."""
         rowptr = self.csr.crow_indices()[first : last + 1]
         begin, end = int(rowptr[0]), int(rowptr[-1])
         shape = (last - first, self.shape[1])
         return SparseMatrix.from_parts(rowptr - begin, self.columns[begin:end], self.values[begin:end], shape)
 
     def times(self, other: Tensor | SparseMatrix) -> Tensor:
-        """The dense product with a constant, be it sparse."""
+        """The dense product with a constant, which may be sparse."""
         product: Tensor
         if isinstance(other, Tensor):
             product = torch.sparse.mm(self.csr, other)

@@ -24,8 +24,6 @@ class Resumed(NamedTuple):
 
     epoch: int
     state: dict[str, Tensor]
-    kernel: str | None
-    """the implementation and precision that its steps were made with"""
 
 
 @dataclass(frozen=True)
@@ -35,7 +33,7 @@ class Checkpoint:
     path: Path
     every: int
     identity: dict[str, Any]
-    """plain data: method, seed, graph"""
+    """plain data: method, seed, graph, and the digest of a similarity of the user's own"""
 
     def __post_init__(self) -> None:
         check_whole("checkpoint_every", self.every, at_least=1)
@@ -44,10 +42,10 @@ class Checkpoint:
         complaint = "is not a checkpoint of graphkin, or is damaged: remove it to start anew"
         return reading(self.path, complaint, OutputError)
 
-    def write(self, epoch: int, state: dict[str, Tensor], kernel: str | None = None) -> None:
+    def write(self, epoch: int, state: dict[str, Tensor]) -> None:
         tensors = {name: value.detach().cpu().contiguous() for name, value in state.items()}
         identity = json.dumps(self.identity, sort_keys=True)
-        metadata = {"format": FORMAT, "epoch": str(epoch), "identity": identity, "kernel": kernel or ""}
+        metadata = {"format": FORMAT, "epoch": str(epoch), "identity": identity}
         write_tensors(self.path, tensors, metadata)
 
     def read(self) -> Resumed | None:
@@ -66,7 +64,7 @@ class Checkpoint:
             raise OutputError(
                 f"{self.path} is the checkpoint of another run (another {', '.join(different)}): remove it to start anew."
             )
-        return Resumed(epoch, tensors, metadata.get("kernel") or None)
+        return Resumed(epoch, tensors)
 
 
 def _different(one: Any, other: Any, name: str = "") -> list[str]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from graphkin.errors import OutputError
+from graphkin.errors import GraphError, OutputError
 from graphkin.support.files import read_array, reading, write_whole
 
 FORMATS = ("npy", "parquet", "csv")
@@ -19,9 +20,7 @@ def write_embeddings(path: Path, embeddings: Tensor, ids: np.ndarray | None = No
     if not torch.isfinite(embeddings).all():
         raise OutputError(f"embeddings must be finite, found NaN or infinite values: {path} is not written.")
     if path.suffix in (".parquet", ".csv"):
-        from graphkin.graphs.tables import write_table
-
-        write_table(path, embeddings, ids)
+        _write_table(path, embeddings.cpu().numpy(), ids)
         return
 
     def write(file: Path) -> None:
@@ -37,23 +36,52 @@ def write_embeddings(path: Path, embeddings: Tensor, ids: np.ndarray | None = No
 
 
 def read_embeddings(path: Path, ids: np.ndarray | None = None) -> np.ndarray:
-    """A .npy file, or the columns e0, e1, ... of a table, in the order of ``ids`` where the table has other rows first."""
+    """A .npy file, or the columns e0, e1, ... of a table. Rows come in the order of ``ids`` where the files name theirs."""
     if not path.is_file():
         raise OutputError(f"no embeddings at {path}.")
     if path.suffix.lower() in (".parquet", ".csv", ".tsv"):
-        from graphkin.graphs.tables import read_embedding_table
-
         with reading(path, "is not a readable table of embeddings", OutputError):
-            return read_embedding_table(path, ids)
+            return _read_table(path, ids)
     with reading(path, "is not a readable .npy file of numbers", OutputError):
         rows = read_array(path)
     beside = path.with_suffix(".ids.csv")
     if ids is None or not beside.is_file():
         return rows
-    from graphkin.graphs.tables import in_order, read_ids
+    from graphkin.graphs.arrow import ID, ids_of, read_table
 
     with reading(beside, "is not a readable table of ids", OutputError):
-        return in_order(path, rows, read_ids(beside), ids)
+        return _in_order(path, rows, ids_of(beside, read_table(beside, text=(ID,))), ids)
+
+
+def _write_table(path: Path, rows: np.ndarray, ids: np.ndarray | None) -> None:
+    from graphkin.graphs.arrow import write_table
+
+    columns = {f"e{i}": rows[:, i] for i in range(rows.shape[1])}
+    write_table(path, np.arange(len(rows)) if ids is None else ids, columns)
+
+
+def _read_table(path: Path, ids: np.ndarray | None) -> np.ndarray:
+    from graphkin.graphs.arrow import ID, ids_of, matrix, read_table
+
+    table = read_table(path, text=(ID,))
+    names = [name for name in table.column_names if name != ID]
+    if not names:
+        raise GraphError(f"{path} must have columns of numbers beside {ID}, found none.")
+    rows = matrix(path, table, names)
+    if ids is None or ID not in table.column_names:
+        return rows
+    return _in_order(path, rows, ids_of(path, table), ids)
+
+
+def _in_order(path: Path, rows: np.ndarray, written: Any, ids: np.ndarray) -> np.ndarray:
+    """``rows``, which belong to the ids ``written``, in the order of ``ids``."""
+    from graphkin.graphs.arrow import order_of
+
+    order = order_of(ids, written)
+    if order is None or rows.shape[:1] != (len(ids),):
+        raise GraphError(f"{path} must have one row for each of the graph's {len(ids)} nodes, found other ids.")
+    ordered: np.ndarray = rows[order]
+    return ordered
 
 
 def _quoted(name: object) -> str:

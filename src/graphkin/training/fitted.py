@@ -5,25 +5,28 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
-from torch_geometric.data import Data
 
 from graphkin.errors import GraphError, InputError, ModelFileError, check_whole
-from graphkin.graphs.arrays import MOST_CLASSES, MOST_FEATURES, Features, row_scaled, smallest_entry
+from graphkin.graphs.arrays import MOST_CLASSES, MOST_FEATURES
 from graphkin.graphs.graph import Graph, as_graph
-from graphkin.methods.method import Method, from_json, to_json
-from graphkin.models.encoders import GCNEncoder, Projector, linear
-from graphkin.models.views import whole_graph
+from graphkin.methods import Method, from_json, to_json
+from graphkin.models.encoder import declares, features_for
+from graphkin.models.views import isolated, whole_graph
 from graphkin.support.files import check_memory, checked_path, read_tensors, reading, write_tensors
-from graphkin.support.randomness import generator
+from graphkin.training.device import device_named
+from graphkin.training.modules import modules_for, parameter_bytes, prepared_features
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
 
 LAYER_AT_ONCE_BYTES = 2**28
 """Graphs whose widest layer takes more than this are embedded in blocks of nodes."""
 FORMAT = "graphkin-model"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 
 @dataclass
@@ -40,24 +43,37 @@ class Fitted:
     interrupted: bool = False
     seconds: dict[str, float] = field(default_factory=dict)
     kernel: str | None = None
-    """implementation and precision of the contrast in training (docs/performance.md)"""
+    """implementation and precision of the objective in training (docs/performance.md)"""
+    execution: dict[str, Any] = field(default_factory=dict)
+    """how it was trained: words, what was stored, whether another algorithm was taken than the one asked for, ..."""
+    own_similarity: str | None = None
+    """the digest of a similarity of the user's own"""
+
+    @property
+    def device(self) -> torch.device:
+        return next(self.modules.parameters()).device
+
+    def to(self, device: str | torch.device) -> Fitted:
+        """The same model on another device, where :meth:`embed` then computes; "auto" is the GPU if there is one."""
+        self.modules.to(device_named(str(device)))
+        return self
 
     @torch.no_grad()
     def embed(self, data: Graph | Data) -> Tensor:
         """Embeddings [num_nodes, d] of this or another graph with the same features."""
-        graph = self._checked(data)
-        x = prepared_features(self.method, graph.x)
-        self.modules.eval()
-        encoder = self.modules["encoder"]
+        graph = self._checked(data).to(self.device)
+        settings = self.method.encoder
+        encoder: Any = self.modules["encoder"].eval()
+        x = features_for(settings, prepared_features(self.method, graph.x))
+        view = whole_graph(graph) if declares(settings, "sees_edges") else isolated(graph.num_nodes, self.device)
+        widest = max(graph.num_features, *(weight.size(-1) for weight in encoder.parameters() if weight.dim() > 1), 1)
+        layer = 4 * graph.num_nodes * widest
         embeddings: Tensor
-        if self.method.views is None:
-            embeddings = encoder(x)
+        if layer > LAYER_AT_ONCE_BYTES and hasattr(encoder, "in_blocks"):
+            embeddings = encoder.in_blocks(x, view.adjacency, max(LAYER_AT_ONCE_BYTES // (16 * widest), 1))
             return embeddings
-        assert isinstance(encoder, GCNEncoder)
-        view = whole_graph(graph)
-        widest = max(graph.num_features, *(weight.size(1) for weight in encoder.weights))
-        if 4 * graph.num_nodes * widest > LAYER_AT_ONCE_BYTES:
-            return encoder.in_blocks(x, view.adjacency, max(LAYER_AT_ONCE_BYTES // (16 * widest), 1))
+        if layer > LAYER_AT_ONCE_BYTES:
+            check_memory(f"embedding {graph.num_nodes:,} nodes at once ({type(settings).__name__} has no in_blocks)", 2 * layer)
         embeddings = encoder(x, view)
         return embeddings
 
@@ -83,6 +99,8 @@ class Fitted:
             "interrupted": self.interrupted,
             "seconds": self.seconds,
             "kernel": self.kernel,
+            "execution": self.execution,
+            "own_similarity": self.own_similarity,
         }
         metadata = {"format": FORMAT, "format_version": str(FORMAT_VERSION), "graphkin": json.dumps(header)}
         write_tensors(path, self.modules.state_dict(), metadata)
@@ -129,30 +147,3 @@ def _restored(header: dict[str, Any], tensors: dict[str, Tensor]) -> Fitted:
     modules.load_state_dict(tensors)
     header |= {name: tuple(header[name]) for name in ("losses", "feature_names")}
     return Fitted(method=method, modules=modules, **header)
-
-
-def modules_for(method: Method, num_features: int, num_classes: int, seed: int) -> nn.ModuleDict:
-    """Fresh modules, drawn on the CPU so that every device starts from the same parameters."""
-    draw = generator(seed, "parameters")
-    modules = nn.ModuleDict({"encoder": method.encoder.build(num_features, draw)})
-    width = method.encoder.hidden
-    if method.views is not None:
-        modules["projector"] = Projector(width, method.projector or width, draw)
-    if method.supervision is not None:
-        modules["classifier"] = linear(width, num_classes, draw)
-    return modules
-
-
-def parameter_bytes(method: Method, num_features: int) -> int:
-    """At most, of the encoder, which is the largest part of a model."""
-    wide, layers = 2 * method.encoder.hidden, getattr(method.encoder, "layers", 2)
-    return 4 * wide * (num_features + layers * wide)
-
-
-def prepared_features(method: Method, x: Features) -> Features:
-    """Features as the encoder takes them; "auto" leaves features with negative entries alone."""
-    if method.feature_scale == "none" or (method.feature_scale == "auto" and smallest_entry(x) < 0):
-        return x.to(dtype=torch.float32)
-    if smallest_entry(x) < 0:
-        raise GraphError("feature_scale='rows' divides by row sums, which needs features >= 0; use 'none'.")
-    return row_scaled(x).to(dtype=torch.float32)

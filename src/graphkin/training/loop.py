@@ -8,20 +8,19 @@ import time
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from graphkin.errors import DivergedError, InputError
-from graphkin.methods.method import Method
+from graphkin.methods import Method
 from graphkin.objectives.kernels.precision import products_in
+from graphkin.objectives.objective import Task
 from graphkin.support.parallel import peers
 from graphkin.support.progress import Style
 from graphkin.support.progress import progress as show_progress
 from graphkin.support.signals import stop_after_epoch
 from graphkin.training.checkpoints import Checkpoint
-from graphkin.training.tasks import Task
 
 LOOK_EVERY = {"cpu": 1, "cuda": 32}
 """epochs between two looks at the loss; on a GPU a look waits for all work that was queued"""
@@ -37,8 +36,6 @@ class Curve:
     """Ctrl-C was pressed, be it in the last epoch"""
     seconds: float = 0.0
     """of training, before a break too"""
-    kernel: str | None = None
-    """implementation and precision of the contrast"""
 
 
 def train(
@@ -78,7 +75,7 @@ def train(
                     run.look()
                     run.check_parameters()
                     if among.first:
-                        checkpoint.write(epoch, run.state(spent()), run.kernel)
+                        checkpoint.write(epoch, run.state(spent()))
             if last or epoch % LOOK_EVERY[device.type] == 0:
                 losses = [run.look() for run in runs]
                 report(epoch, sum(losses) / len(losses))
@@ -86,10 +83,7 @@ def train(
                 break
     for run in runs:
         run.check_parameters()
-    return [
-        Curve(run.losses[: run.epoch].tolist(), run.epoch < epochs, stopped, run.seconds_before + spent(), run.kernel)
-        for run in runs
-    ]
+    return [Curve(run.losses[: run.epoch].tolist(), run.epoch < epochs, stopped, run.seconds_before + spent()) for run in runs]
 
 
 class _Run:
@@ -97,26 +91,19 @@ class _Run:
 
     def __init__(self, task: Task, method: Method, device: torch.device, place: int) -> None:
         self.task, self.method, self.device = task, method, device
-        on_gpu = device.type == "cuda"
-        faster: dict[str, Any] = {"fused": True, "capturable": True} if on_gpu else {}
-        self.optimiser = torch.optim.Adam(
-            task.modules.parameters(),
-            lr=method.optimiser.learning_rate,
-            weight_decay=method.optimiser.weight_decay,
-            **faster,
-        )
+        self.optimiser = method.optimiser.build(task.modules.parameters(), device)
         self.epoch = self.steps = 0
         self.seconds_before = 0.0
-        self.kernel_before: str | None = None
         self.losses = torch.full((method.optimiser.epochs,), math.nan, dtype=torch.float32, device=device)
         self.recorded: torch.cuda.CUDAGraph | None = None
         self.recorded_loss: Tensor | None = None
-        self.stream = _stream(device, place) if on_gpu else None
+        self.stream = _stream(device, place) if device.type == "cuda" else None
         if self.stream is not None:
             self.stream.wait_stream(torch.cuda.current_stream(device))
 
     def step(self) -> None:
         with torch.cuda.stream(self.stream) if self.stream is not None else nullcontext():
+            self._set_rate()
             if self.recorded is None and self.steps == EPOCHS_BEFORE_RECORDING:
                 self._record()
             if self.recorded is not None:
@@ -128,11 +115,21 @@ class _Run:
         self.epoch += 1
         self.steps += 1
 
+    def _set_rate(self) -> None:
+        if self.method.optimiser.schedule == "constant":
+            return
+        rate = self.method.optimiser.rate(self.epoch)
+        for group in self.optimiser.param_groups:
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(rate)
+            else:
+                group["lr"] = rate
+
     def _step(self) -> Tensor:
         self.task.modules.train()
         self.optimiser.zero_grad(set_to_none=True)
         loss = self.task.loss()
-        with products_in(self.task.encoder_precision, self.device):
+        with products_in(self.task.execution.encoder_precision, self.device):
             loss.backward()
         value = loss.detach().clone()
         peers().add_up([value, *(parameter.grad for parameter in self.task.modules.parameters() if parameter.grad is not None)])
@@ -141,20 +138,14 @@ class _Run:
         return value
 
     def _record(self) -> None:
-        generators = self.task.generators
-        if self.stream is None or generators is None:
+        if self.stream is None or not self.task.execution.recorded:
             return
         recorded = torch.cuda.CUDAGraph()
-        for generator in generators:
+        for generator in self.task.sources.values():
             recorded.register_generator_state(generator)
         with torch.cuda.graph(recorded, stream=self.stream):
             self.recorded_loss = self._step()
         self.recorded = recorded
-
-    @property
-    def kernel(self) -> str | None:
-        """Of its steps, be it that all of them were made before a break."""
-        return self.task.kernel or self.kernel_before
 
     def state(self, seconds: float) -> dict[str, Tensor]:
         """All that the next epochs depend on, and how long the ones so far took."""
@@ -176,7 +167,6 @@ class _Run:
             return
         with checkpoint.reading():
             self._restore(found.epoch, found.state)
-            self.kernel_before = found.kernel
 
     def _restore(self, epoch: int, state: dict[str, Tensor]) -> None:
         if not 0 < epoch <= len(self.losses):
@@ -227,8 +217,10 @@ def _stream(device: torch.device, place: int) -> torch.cuda.Stream:
 
 
 def _diverged(epoch: int, value: float, method: Method) -> InputError:
-    suspects = f"learning_rate={method.optimiser.learning_rate}, tau={method.tau}"
+    tau = method.settings().get("tau")
+    found = f"learning_rate={method.optimiser.learning_rate}" + ("" if tau is None else f", tau={tau}")
+    instead = "a smaller learning_rate" + ("" if tau is None else " or a larger tau")
     return DivergedError(
         f"the loss became {value} in epoch {epoch} of {method.optimiser.epochs}; the likely cause is a setting that is too "
-        f"extreme, first of all the learning rate (found {suspects}): try a smaller learning_rate or a larger tau."
+        f"extreme, first of all the learning rate (found {found}): try {instead}."
     )

@@ -9,14 +9,16 @@ and the means in w⁺ and w⁻ are all estimated so, from the same sample.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 import torch
 from torch import Tensor
 
 from graphkin.similarity import Blend, NodeSimilarity, Stored
 from graphkin.support.sparse import SparseMatrix
-from graphkin.weights.node import Candidates, LinearWeights, NodeWeights, PairWeights
+from graphkin.weights.candidates import Candidates
+from graphkin.weights.node import LinearWeights, NodeWeights, PairWeights
 
 MOST_SIMILAR = 32
 """of a node in a stored similarity, from which candidates are drawn"""
@@ -98,11 +100,19 @@ def similar_nodes(similarity: NodeSimilarity) -> SparseMatrix | None:
 class SomeNodes(NodeWeights):
     """The weights of some ``nodes`` by their places among them, for embeddings of these nodes alone."""
 
-    nodes: Tensor | None = None
+    nodes: Tensor = field(kw_only=True)
 
     @staticmethod
     def of(weights: NodeWeights, nodes: Tensor) -> SomeNodes:
         return SomeNodes(weights.positive, weights.negative, len(nodes), weights.device, nodes=nodes)
+
+    def to(self, device: torch.device | str) -> Self:
+        return replace(super().to(device), nodes=self.nodes.to(device))
+
+    @property
+    def are_functions(self) -> bool:
+        """Functions are of all nodes of a graph."""
+        return False
 
     def block(self, rows: Tensor | None = None, candidates: Candidates | None = None) -> PairWeights:
         return super().block(*self._in_graph(rows, candidates))
@@ -111,6 +121,5 @@ class SomeNodes(NodeWeights):
         return super().linear(*self._in_graph(rows, candidates), repel=repel)
 
     def _in_graph(self, rows: Tensor | None, candidates: Candidates | None) -> tuple[Tensor, Candidates]:
-        assert self.nodes is not None
         places = Candidates(self.all_nodes()) if candidates is None else candidates
         return self.nodes if rows is None else self.nodes[rows], places._replace(columns=self.nodes[places.columns])

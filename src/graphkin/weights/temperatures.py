@@ -68,7 +68,7 @@ def _all_anchors(
     own_counts: bool,
 ) -> Tensor:
     """τ of all anchors, block by block."""
-    found = similarity.block(torch.zeros(1, dtype=torch.int64, device=similarity.device)).new_empty(similarity.num_nodes)
+    found = torch.empty(similarity.num_nodes, dtype=similarity.dtype, device=similarity.device)
     goal = math.log(wanted)
     for rows in similarity.shared_row_blocks():
         block = similarity.block(rows)
@@ -103,8 +103,8 @@ def temperatures_of(
         middle = (low + high) / 2 if turn < halvings else _crossing(low, high, below, above)
         surplus = entropy(block, middle.exp(), own, factors) - goal
         before, enough = enough, surplus >= 0
-        kept = torch.where((enough == before) & (turn > halvings), 0.5, 1.0).to(low)
-        below, above = torch.where(enough, below * kept, surplus), torch.where(enough, surplus, above * kept)
+        weight = torch.where((enough == before) & (turn > halvings), 0.5, 1.0).to(low)
+        below, above = torch.where(enough, below * weight, surplus), torch.where(enough, surplus, above * weight)
         low, high = torch.where(enough, low, middle), torch.where(enough, middle, high)
     return _crossing(low, high, below, above).exp()
 

@@ -8,7 +8,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from graphkin.weights.node import NONE, LinearWeights, NodeWeights, StoredWeights
+from graphkin.objectives.kernels.problem import Problem
+from graphkin.weights import NONE, LinearWeights, StoredWeights
 
 BLOCK, STORED_BLOCK = 2048, 8192
 """anchors at a time"""
@@ -21,11 +22,12 @@ class Positives(NamedTuple):
     """of Σ log numerator in both views [2, N, d]"""
 
 
-def mean_positives(views: Tensor, weights: NodeWeights, tau: float, anchors: Tensor | None = None) -> Positives:
+def mean_positives(views: Tensor, problem: Problem) -> Positives:
     """log(e^a + e^b) of every anchor: a and b are the weighted means of its positives' scores in the other view and its own."""
     gradient = torch.zeros_like(views)
     numerators = []
-    for rows, linear in _blocks(weights, anchors):
+    tau = problem.tau
+    for rows, linear in _blocks(problem):
         own_share = linear.own / (linear.own + linear.mass)
         mine = views[:, rows]
         assert linear.shares is not None
@@ -50,11 +52,12 @@ def _times(matrix: Tensor, views: Tensor) -> Tensor:
     return (matrix @ views.transpose(0, 1).reshape(rows, count * width)).view(len(matrix), count, width).transpose(0, 1)
 
 
-def _blocks(weights: NodeWeights, anchors: Tensor | None) -> Iterator[tuple[Tensor, LinearWeights]]:
+def _blocks(problem: Problem) -> Iterator[tuple[Tensor, LinearWeights]]:
     """Anchors and their positive weights; all that are stored at once, since they need no copy."""
-    if anchors is None and isinstance(weights, StoredWeights) and weights.matrices is not None:
+    weights = problem.weights
+    if problem.anchors is None and isinstance(weights, StoredWeights):
         yield weights.all_nodes(), weights.matrices
         return
     block = STORED_BLOCK if isinstance(weights, StoredWeights) else BLOCK
-    for rows in (weights.all_nodes() if anchors is None else anchors).split(block):
+    for rows in problem.rows.split(block):
         yield rows, weights.linear(rows, repel=False)

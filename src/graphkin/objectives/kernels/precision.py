@@ -9,21 +9,22 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from graphkin.objectives.kernels.problem import Case
+
 PRECISIONS = ("auto", "float32", "tf32", "bf16")
-
-
 EXACT_UP_TO = 4096
 """nodes up to which a GPU's float32 products cost little"""
 
 
-def resolved(precision: str, implementation: str, u: Tensor) -> str:
+def resolved(precision: str, implementation: str, case: Case) -> str:
     """What is computed with: "auto" is bf16 for the fused kernels on more nodes than ``EXACT_UP_TO``, and float32 otherwise.
 
     The reference knows float32 only, and TF32 is a mode of NVIDIA GPUs.
     """
     if precision == "auto":
-        return "bf16" if implementation == "fused" and len(u) > EXACT_UP_TO else "float32"
-    unknown = implementation == "reference" or (precision == "tf32" and not u.is_cuda and implementation != "fused")
+        return "bf16" if implementation == "fused" and case.nodes > EXACT_UP_TO else "float32"
+    on_gpu = case.device.type == "cuda" or implementation == "fused"
+    unknown = implementation == "reference" or (precision == "tf32" and not on_gpu)
     return "float32" if unknown else precision
 
 

@@ -1,0 +1,23 @@
+"""``graphkin embed``."""
+
+from __future__ import annotations
+
+from graphkin.commands.options.embed import Embed
+from graphkin.commands.output import print_json, say
+from graphkin.commands.runs import check_file
+from graphkin.graphs.readers import open_graph
+from graphkin.training.embeddings import write_embeddings
+from graphkin.training.fitted import load
+
+
+def run(options: Embed) -> None:
+    fitted = load(options.model)
+    graph = open_graph(options.graph, **options.reading())
+    target = check_file(options.out, overwrite=options.overwrite)
+    embeddings = fitted.embed(graph)
+    write_embeddings(target, embeddings, graph.ids)
+    nodes, dimensions = embeddings.shape
+    if options.as_json:
+        print_json({"out": str(target), "nodes": nodes, "dimensions": dimensions})
+    else:
+        say(f"{target}: {nodes} nodes, {dimensions} dimensions")

@@ -1,0 +1,59 @@
+"""Arguments and options that several commands share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+READING = "Reading the graph"
+
+GraphArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="GRAPH",
+        help="A dataset's name (see [b]graphkin datasets[/b]), synthetic-N for N made-up nodes, a folder with edges and nodes "
+        "tables, or a file: .csv, .tsv, .parquet (edges), .npz, .graphml, .gexf.",
+    ),
+]
+DataRootOption = Annotated[
+    Path | None,
+    typer.Option(help="Where the datasets are. Default: $GRAPHKIN_DATA, then the user's cache.", rich_help_panel=READING),
+]
+DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object; progress goes to standard error.")]
+OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace existing results.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
+SeedOption = Annotated[int, typer.Option(help="The one source of all randomness.")]
+SplitsOption = Annotated[int, typer.Option(help="How many random splits to score on.")]
+CheckpointOption = Annotated[int | None, typer.Option(help="Save a checkpoint every so many epochs.")]
+BaselinesOption = Annotated[bool, typer.Option(help="Also score training-free baselines: features and an untrained encoder.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadingOptions:
+    """How to read a graph of the user's own."""
+
+    nodes: Annotated[
+        Path | None, typer.Option(help="The nodes table that belongs to an edges table.", rich_help_panel=READING)
+    ] = None
+    label: Annotated[str, typer.Option(help="The column with the class of a node, if any.", rich_help_panel=READING)] = "label"
+    ignore: Annotated[
+        list[str] | None, typer.Option(help="A column to leave out; may be repeated.", rich_help_panel=READING)
+    ] = None
+    features: Annotated[
+        str | None, typer.Option(help="Make features from the edges: degree or positional.", rich_help_panel=READING)
+    ] = None
+    data_root: DataRootOption = None
+
+    def reading(self) -> dict[str, Any]:
+        """What :func:`graphkin.open_graph` takes besides the graph."""
+        return {
+            "nodes": self.nodes,
+            "label": self.label,
+            "ignore": self.ignore or (),
+            "features": self.features,
+            "data_root": self.data_root,
+        }

@@ -1,0 +1,73 @@
+"""``graphkin report``."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+
+from graphkin.commands.options.report import Report
+from graphkin.commands.output import say
+from graphkin.commands.runs import graph_of_run
+from graphkin.errors import OutputError, SettingError, check_choice
+from graphkin.experiments import experiments_named
+from graphkin.experiments.store import Store
+from graphkin.experiments.summary import Summary, summarise
+from graphkin.experiments.trials import trials_of
+from graphkin.graphs.readers import open_graph
+from graphkin.report.map import LAYOUTS
+from graphkin.report.page import fit_page, reproduction_page
+from graphkin.support.files import check_writable, write_whole
+
+
+def run(options: Report) -> None:
+    page = options.page
+    check_choice("layout", options.layout, LAYOUTS)
+    if page.exists() and not options.overwrite:
+        raise OutputError(f"{page} exists already: choose another --out, or add --overwrite.")
+    check_writable(page.parent)
+    if options.source.is_dir():
+        text, note = _of_folder(options), None
+    elif options.graph is not None:
+        raise SettingError(f"a graph goes with a folder that fit wrote; {options.source} is a store, found {options.graph!r}.")
+    else:
+        text, note = _of_store(options)
+    write_whole(page, lambda file: file.write_text(text, encoding="utf-8"))
+    say(f"{page}: {len(text.encode()) / 2**20:.1f} MiB, opens in any browser")
+    if note is not None:
+        say(note)
+
+
+def _of_folder(options: Report) -> str:
+    graph = open_graph(options.graph or graph_of_run(options.source / "run.json"), **options.reading())
+    return fit_page(
+        options.source, graph, layout=options.layout, command=options.command, say=lambda line: print(line, file=sys.stderr)
+    )
+
+
+def _of_store(options: Report) -> tuple[str, str | None]:
+    """The page, and a note on runs that are not on it."""
+    with contextlib.closing(Store(options.source, read_only=True)) as store:
+        chosen = experiments_named(options.experiments or ["all"], seeds=options.seeds)
+        summaries = [summarise(experiment, store, options.epochs) for experiment in chosen]
+        if not options.experiments:
+            summaries = [summary for summary in summaries if summary.runs[0]]
+        if not summaries:
+            raise OutputError(
+                f"{options.source} has no runs of the paper's experiments; choose others with --experiment and --epochs."
+            )
+        finished = store.finished()
+        left_out = len(finished - _shown(summaries, store.contents()))
+        note = (
+            f"{left_out:,} of {len(finished):,} runs are not on it: they belong to other experiments, seeds or epochs, which "
+            "--experiment, --seeds and --epochs choose."
+        )
+        return reproduction_page(summaries, store.environments(), options.command), note if left_out else None
+
+
+def _shown(summaries: list[Summary], contents: dict[str, str]) -> set[tuple[str, int]]:
+    return {
+        (task.key, seed)
+        for summary in summaries
+        for task, seeds in trials_of(summary.experiment, contents, summary.cut_to).values()
+        for seed in seeds
+    }

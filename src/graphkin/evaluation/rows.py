@@ -1,0 +1,62 @@
+"""Rows to score, one for each node: any array a user has, checked and in float64."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import scipy.sparse
+from torch import Tensor
+
+from graphkin.errors import SettingError
+from graphkin.graphs.arrays import MOST_FEATURES, as_array, plain_tensor
+from graphkin.support.sparse import SparseMatrix, check_compressed
+
+Rows: TypeAlias = Any
+"""a NumPy array or a SciPy CSR matrix [N, d]"""
+LARGEST_VALUE = float(np.finfo(np.float32).max)
+ROWS_AT_A_TIME = 2**16
+
+
+def checked_rows(embeddings: Tensor | Rows, nodes: int) -> Rows:
+    """A copy in float64."""
+    if np.ma.is_masked(embeddings):
+        raise SettingError("embeddings must be complete, found masked values.")
+    rows: Any = plain_tensor(embeddings, "embeddings").double().numpy() if isinstance(embeddings, Tensor) else embeddings
+    if scipy.sparse.issparse(rows):
+        check_compressed(rows, "embeddings")
+        rows = rows.tocsr()
+    else:
+        rows = as_array(rows, "embeddings")
+    if rows.ndim != 2 or rows.shape[0] != nodes or rows.shape[1] == 0:
+        raise SettingError(f"embeddings must have one row for each of the {nodes} nodes, found shape {rows.shape}.")
+    if rows.shape[1] > MOST_FEATURES:
+        raise SettingError(f"embeddings may have at most {MOST_FEATURES:,} columns, found {rows.shape[1]:,}.")
+    values = rows.data if scipy.sparse.issparse(rows) else rows
+    if rows.dtype.kind not in "biuf" or not (
+        values.min(initial=0) >= -LARGEST_VALUE and values.max(initial=0) <= LARGEST_VALUE
+    ):
+        raise SettingError("embeddings must be finite numbers that a float32 can hold, found others.")
+    return rows.astype(np.float64)
+
+
+def unit_rows(rows: Rows) -> Rows:
+    """Rows scaled to length 1; dense ones in place, because a million of them take gigabytes."""
+    if scipy.sparse.issparse(rows):
+        lengths = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)).ravel())
+        return scipy.sparse.diags(1 / np.maximum(lengths, 1e-12)) @ rows
+    for first in range(0, len(rows), ROWS_AT_A_TIME):
+        part = rows[first : first + ROWS_AT_A_TIME]
+        part /= np.maximum(np.linalg.norm(part, axis=1, keepdims=True), 1e-12)
+    return rows
+
+
+def dense_rows(rows: Rows) -> np.ndarray:
+    dense: np.ndarray = rows.toarray() if scipy.sparse.issparse(rows) else rows
+    return dense
+
+
+def as_scipy(matrix: SparseMatrix) -> scipy.sparse.csr_matrix:
+    csr = matrix.csr.cpu()
+    parts = (csr.values().double().numpy(), csr.col_indices().numpy(), csr.crow_indices().numpy())
+    return scipy.sparse.csr_matrix(parts, shape=tuple(matrix.shape))

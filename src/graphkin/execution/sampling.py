@@ -1,0 +1,50 @@
+"""Some nodes for all in a step: the settings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from graphkin.errors import SettingError, check_whole
+from graphkin.support.components import LATER, register
+
+
+@register("Sampling")
+@dataclass(frozen=True)
+class Sampling:
+    """Which nodes a step looks at; None: all of them.
+
+    ``anchors`` nodes are drawn as anchors in each epoch, ``positives_sampled`` and ``negatives_sampled`` nodes as V_M and V_N.
+    ``candidates`` nodes are drawn in each epoch to stand for all, beside ``near`` similar ones of every anchor, and
+    ``neighbours`` of every node are looked at in every layer: an estimate of the full loss whose cost does not grow with the
+    graph.
+    """
+
+    anchors: int | None = None
+    positives_sampled: int | None = None
+    negatives_sampled: int | None = None
+    candidates: int | None = field(default=None, metadata=LATER)
+    near: int = field(default=8, metadata=LATER)
+    neighbours: int | None = field(default=None, metadata=LATER)
+
+    def __post_init__(self) -> None:
+        for name in ("anchors", "positives_sampled", "negatives_sampled"):
+            if getattr(self, name) is not None:
+                check_whole(name, getattr(self, name), at_least=2)
+        check_whole("near", self.near, at_least=0)
+        if self.candidates is not None:
+            check_whole("candidates", self.candidates, at_least=2)
+            if self.own_sets:
+                raise SettingError("candidates stand for all nodes: positives_sampled and negatives_sampled must be none.")
+        if self.neighbours is not None:
+            check_whole("neighbours", self.neighbours, at_least=1)
+            if self.candidates is None:
+                raise SettingError("neighbours are drawn for sampled nodes alone: candidates must be given too.")
+
+    @property
+    def own_sets(self) -> bool:
+        """Whether V_M or V_N is drawn."""
+        return self.positives_sampled is not None or self.negatives_sampled is not None
+
+    def samples(self, num_nodes: int) -> bool:
+        """Whether some of so many nodes are drawn to stand for all."""
+        return self.candidates is not None and self.candidates < num_nodes

@@ -1,0 +1,79 @@
+"""What encoders and heads are made of. Every parameter is drawn from a generator that is passed in."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from graphkin.support.randomness import chances, random_key
+
+ACTIVATIONS = ("relu", "prelu", "rrelu")
+
+
+class ReLU(nn.Module):
+    def forward(self, x: Tensor, generator: torch.Generator | None = None, nodes: Tensor | None = None) -> Tensor:
+        return x.relu()
+
+
+class PReLU(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.slope = nn.Parameter(torch.tensor([0.25], dtype=torch.float32))
+
+    def forward(self, x: Tensor, generator: torch.Generator | None = None, nodes: Tensor | None = None) -> Tensor:
+        return F.prelu(x, self.slope)
+
+
+class RReLU(nn.Module):
+    """Negative inputs are scaled by a slope drawn anew for each while training, by the mean slope otherwise.
+
+    With ``nodes``, the slopes of a row depend on its node and not on the other rows.
+    """
+
+    low, high = 1 / 8, 1 / 3
+
+    def forward(self, x: Tensor, generator: torch.Generator | None = None, nodes: Tensor | None = None) -> Tensor:
+        if not self.training:
+            return F.leaky_relu(x, (self.low + self.high) / 2)
+        if nodes is None or generator is None:
+            slope = torch.empty_like(x).uniform_(self.low, self.high, generator=generator)
+        else:
+            chance = chances(random_key(generator), nodes[:, None], torch.arange(x.size(1), device=x.device))
+            slope = (self.low + (self.high - self.low) * chance).to(x)
+        return torch.where(x >= 0, x, x * slope)
+
+
+def activation(name: str) -> nn.Module:
+    activations: dict[str, type[nn.Module]] = {"relu": ReLU, "prelu": PReLU, "rrelu": RReLU}
+    return activations[name]()
+
+
+class Projector(nn.Module):
+    """The two-layer head behind the encoder that only training uses."""
+
+    def __init__(self, width: int, hidden: int, generator: torch.Generator) -> None:
+        super().__init__()
+        self.inner = linear(width, hidden, generator)
+        self.outer = linear(hidden, width, generator)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        projected: Tensor = self.outer(F.elu(self.inner(hidden)))
+        return projected
+
+
+def glorot(inputs: int, outputs: int, generator: torch.Generator) -> nn.Parameter:
+    bound = math.sqrt(6 / (inputs + outputs))
+    return nn.Parameter(torch.empty(inputs, outputs, dtype=torch.float32).uniform_(-bound, bound, generator=generator))
+
+
+def linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
+    """``nn.Linear`` with its usual initialisation, drawn from ``generator`` and not from the global state."""
+    layer: nn.Linear = nn.utils.skip_init(nn.Linear, inputs, outputs, dtype=torch.float32)
+    bound = 1 / math.sqrt(inputs)
+    with torch.no_grad():
+        layer.weight.uniform_(-bound, bound, generator=generator)
+        layer.bias.uniform_(-bound, bound, generator=generator)
+    return layer

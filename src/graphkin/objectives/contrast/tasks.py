@@ -1,0 +1,112 @@
+"""Steps of the two-view contrast: all nodes at once, or some that stand for all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from graphkin.graphs.arrays import Features
+from graphkin.models.neighbours import NeighbourPlan
+from graphkin.objectives.kernels.precision import products_in
+from graphkin.objectives.losses import TwoViewLoss
+from graphkin.objectives.objective import Setup, Task
+from graphkin.support.parallel import peers
+from graphkin.support.randomness import generator
+from graphkin.support.sparse import SparseMatrix
+from graphkin.weights import NodeWeights
+from graphkin.weights.sampling import SomeNodes, draw_candidates
+
+ANCHORS = 512
+"""of a sampled step, where no number is asked for"""
+DENSE_ABOVE = 0.03
+"""A GPU multiplies features faster as a dense matrix where more of them than this are not zero."""
+
+
+class ContrastTask(Task):
+    """Encode two views, project, contrast."""
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        method, execution = setup.method, setup.execution
+        self.device, self.weights, self.sampling = setup.device, setup.prepared, method.sampling
+        self.x = faster_on_its_device(setup.x)
+        self.plan = self._plan(setup)
+        self.contrast = TwoViewLoss(
+            self.weights,
+            method.objective.tau,
+            method.objective.pooling,
+            anchors=self.sampling.anchors,
+            positives=self.sampling.positives_sampled,
+            negatives=self.sampling.negatives_sampled,
+            seed=setup.seed,
+            implementation=execution.implementation,
+            precision=execution.precision,
+        )
+        self.sources = {
+            "views": generator(setup.seed, "views", setup.device),
+            "noise": generator(setup.seed, "noise", setup.device),
+            "sampling": self.contrast.generator,
+        }
+
+    def _plan(self, setup: Setup) -> Any:
+        return setup.method.views.plan(setup.graph)
+
+    def loss(self) -> Tensor:
+        with products_in(self.execution.encoder_precision, self.device):
+            u, v = (self._project(view) for view in (0, 1))
+        loss: Tensor = self.contrast(u, v)
+        return loss
+
+    def _project(self, view: int, nodes: Tensor | None = None) -> Tensor:
+        drawn = self.plan.draw(view, self.sources["views"])
+        encoded: Tensor = self.modules["encoder"](self.x, drawn, self.sources["noise"])
+        projected: Tensor = self.modules["projector"](encoded if nodes is None else encoded[nodes])
+        return projected
+
+
+class SampledTask(ContrastTask):
+    """The same from some nodes that stand for all, and from some neighbours of theirs."""
+
+    def _plan(self, setup: Setup) -> Any:
+        method = setup.method
+        if method.sampling.neighbours is None:
+            return super()._plan(setup)
+        return NeighbourPlan(setup.graph, method.views, method.sampling.neighbours, method.encoder.layers)
+
+    def loss(self) -> Tensor:
+        weights: NodeWeights = self.weights
+        nodes, source = weights.num_nodes, self.sources["sampling"]
+        count = min(self.sampling.anchors or ANCHORS, nodes)
+        anchors = torch.randperm(nodes, generator=source, device=weights.device)[:count].sort().values
+        drawn = draw_candidates(nodes, anchors, self.sampling.candidates, source, weights.near, self.sampling.near)
+        some = torch.cat([anchors, drawn.columns]).unique()
+        with products_in(self.execution.encoder_precision, self.device):
+            u, v = self._projected(some)
+        places = drawn._replace(columns=torch.searchsorted(some, drawn.columns))
+        problem = replace(self.contrast.problem, weights=SomeNodes.of(weights, some))
+        return self.contrast.contrast(u, v, problem.sampled(torch.searchsorted(some, anchors), places))
+
+    def _projected(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
+        """Both views of ``nodes``; where a process can encode its share of them alone, it does."""
+        if not isinstance(self.plan, NeighbourPlan):
+            return self._project(0, nodes), self._project(1, nodes)
+        mine = peers().share(nodes)
+        both = torch.cat([self._project_some(self.plan, view, mine) for view in (0, 1)], dim=1)
+        u, v = peers().gather(both, len(nodes)).chunk(2, dim=1)
+        return u, v
+
+    def _project_some(self, plan: NeighbourPlan, view: int, nodes: Tensor) -> Tensor:
+        drawn = plan.draw(view, nodes, self.x, self.sources["views"])
+        encoder: Any = self.modules["encoder"]
+        projected: Tensor = self.modules["projector"](encoder.of_some_nodes(drawn, self.sources["noise"]))
+        return projected
+
+
+def faster_on_its_device(x: Features) -> Features:
+    if isinstance(x, SparseMatrix) and x.device.type == "cuda":
+        dense_enough = x.values.numel() > DENSE_ABOVE * x.shape[0] * x.shape[1]
+        return x.to_dense() if dense_enough else x
+    return x

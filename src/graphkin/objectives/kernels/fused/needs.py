@@ -1,0 +1,56 @@
+"""What the fused kernels need: a device, a kind of problem, and memory."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+
+import torch
+
+from graphkin.objectives.kernels import blocked
+from graphkin.objectives.kernels.problem import Case
+
+SMALLEST_TAU = 0.035
+"""e^{−2/τ} stays above 1e-25, so that no sum of float32 loses a term that counts"""
+WIDEST = 256
+"""embeddings whose tiles fit in shared memory"""
+NO_TRITON = "the package triton with tensor descriptors (3.4 or newer), which comes with PyTorch for NVIDIA GPUs"
+
+
+def why_no_fused_kernels(device: torch.device) -> str | None:
+    """What this device lacks for the fused kernels."""
+    if device.type != "cuda":
+        return f"embeddings on an NVIDIA GPU, found {device}"
+    if torch.cuda.get_device_capability(device)[0] not in (9, 10):
+        return "a GPU of compute capability 9 or 10 (Hopper or data-centre Blackwell: 227 KB of shared memory)"
+    return None if _has_triton() else NO_TRITON
+
+
+def why_not(case: Case, *, interpreted: bool) -> str | None:
+    """What is missing for the fused kernels; ``interpreted`` takes Triton's interpreter, which is for tests, for a device."""
+    on_cpu = case.device.type != "cuda" and interpreted and os.environ.get("TRITON_INTERPRET") == "1"
+    missing = (None if _has_triton() else NO_TRITON) if on_cpu else why_no_fused_kernels(case.device)
+    if missing is not None:
+        return missing
+    if case.tau < SMALLEST_TAU:
+        return f"tau of at least {SMALLEST_TAU}, found {case.tau}"
+    if case.width > WIDEST:
+        return f"embeddings of at most {WIDEST} dimensions, found {case.width}"
+    if case.dtype == torch.float64:
+        return "embeddings in float32, found float64"
+    if case.own_candidates:
+        return "all nodes as candidates"
+    return None if case.functions else "weights from one symmetric similarity"
+
+
+def memory(case: Case) -> int:
+    """Bytes at the peak besides embeddings, similarity and stored weights; "mean" pooling makes blocks of weights."""
+    makes_weights = case.pooling == "mean" and case.computes_weights
+    blocks = blocked.BLOCKS_WITH_WEIGHTS if makes_weights else blocked.BLOCKS
+    return blocks * 4 * blocked.BLOCK * case.nodes
+
+
+@functools.cache
+def _has_triton() -> bool:
+    return all(importlib.util.find_spec(name) is not None for name in ("triton", "triton.tools.tensor_descriptor"))

@@ -1,0 +1,52 @@
+"""What a method trains, and the features it trains on."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from graphkin.errors import GraphError, SettingError
+from graphkin.graphs.arrays import Features, row_scaled, smallest_entry
+from graphkin.methods import Method
+from graphkin.models.encoder import width_of
+from graphkin.support.randomness import generator
+
+
+def modules_for(method: Method, num_features: int, num_classes: int, seed: int) -> nn.ModuleDict:
+    """Fresh modules, drawn on the CPU so that every device starts from the same parameters.
+
+    PyTorch's global random state, from which layers of a user's encoder may draw, is the seed's while they are built, and
+    afterwards what it was.
+    """
+    draw = generator(seed, "parameters")
+    with torch.random.fork_rng(devices=[]):
+        torch.set_rng_state(generator(seed, "global state").get_state())
+        encoder = method.encoder.build(num_features, draw)
+    if not isinstance(encoder, nn.Module):
+        raise SettingError(f"build of an encoder must return a torch.nn.Module, found {type(encoder).__name__}.")
+    modules = nn.ModuleDict({"encoder": encoder})
+    modules.update(method.objective.heads(width_of(method.encoder, num_features), num_classes, draw))
+    return modules
+
+
+def parameter_bytes(method: Method, num_features: int) -> int:
+    """At most, of the encoder, which is the largest part of a model; 0 where it does not say how wide it is."""
+    wide, layers = 2 * getattr(method.encoder, "width", 0), getattr(method.encoder, "layers", 2)
+    return 4 * wide * (num_features + layers * wide)
+
+
+def scale_for(method: Method, x: Features) -> str:
+    """What ``feature_scale="auto"`` is for these features: features with negative entries are left alone."""
+    if method.feature_scale != "auto":
+        return method.feature_scale
+    return "rows" if smallest_entry(x) >= 0 else "none"
+
+
+def prepared_features(method: Method, x: Features) -> Features:
+    """Features as they were prepared for training."""
+    scale = scale_for(method, x)
+    if scale == "none":
+        return x.to(dtype=torch.float32)
+    if smallest_entry(x) < 0:
+        raise GraphError("feature_scale='rows' divides by row sums, which needs features >= 0; use 'none'.")
+    return row_scaled(x).to(dtype=torch.float32)

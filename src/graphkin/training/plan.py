@@ -1,0 +1,198 @@
+"""From what a user asks for to a training run: checked and decided, then prepared, then trained."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+
+from graphkin.errors import SettingError
+from graphkin.execution import Execution, as_asked, decide, parse_memory
+from graphkin.graphs.arrays import Features
+from graphkin.graphs.graph import Graph, as_graph
+from graphkin.methods import Method, base_name, key_form, method_named, presets
+from graphkin.models.encoder import features_for
+from graphkin.objectives.objective import Setup
+from graphkin.similarity import NodeSimilarity, as_similarity
+from graphkin.support.parallel import peers
+from graphkin.support.progress import Style
+from graphkin.training.checkpoints import Checkpoint
+from graphkin.training.device import device_named
+from graphkin.training.fitted import Fitted
+from graphkin.training.loop import train
+from graphkin.training.modules import modules_for, prepared_features, scale_for
+from graphkin.training.usable import check_usable
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+PAGERANKS = ".pagerank"
+"""behind a checkpoint's name, the folder for PageRanks"""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A method on a graph that was checked, and how it will be trained."""
+
+    graph: Graph
+    """on its device"""
+    device: torch.device
+    execution: Execution
+    own: NodeSimilarity | None
+    """a user's similarity"""
+    feature_scale: str
+    """as it was asked for"""
+
+    @property
+    def method(self) -> Method:
+        method: Method = self.execution.method
+        return method
+
+    @property
+    def title(self) -> str:
+        return f"{self.method.name} on {self.graph.name}"
+
+    def fit(self, seed: int, progress: Style = "none", checkpoint: Path | None = None, every: int = 50) -> Fitted:
+        """Prepare and train; with a ``checkpoint`` that is there already, go on from it."""
+        prepared = self.prepare(None if checkpoint is None else Path(f"{checkpoint}{PAGERANKS}"))
+        checkpoints = [] if checkpoint is None else [self.checkpoint(checkpoint, every, seed)]
+        return prepared.train([seed], progress, self.title, checkpoints=checkpoints).fitted[0]
+
+    def checkpoint(self, path: Path, every: int, seed: int, graph: Graph | None = None) -> Checkpoint:
+        """Of the run of a seed; ``graph`` may have training labels of its own."""
+        asked = replace(self.method, feature_scale=self.feature_scale)
+        identity = {"method": key_form(asked), "seed": seed, "graph": (graph or self.graph).content}
+        if self.own is not None:
+            identity["similarity"] = self.own.digest()
+        return Checkpoint(path, every, identity)
+
+    def prepare(self, folder: Path | None = None, similarity: NodeSimilarity | None = None) -> Prepared:
+        """Compute what all runs share. ``similarity`` is the one that the settings describe, computed before."""
+        start = time.perf_counter()
+        given = similarity if self.own is None else self.own
+        for_objective = self.method.objective.prepare(self.graph, self.execution, given, folder)
+        x = features_for(self.method.encoder, prepared_features(self.method, self.graph.x))
+        return Prepared(self, for_objective, x, time.perf_counter() - start)
+
+
+class Trained(NamedTuple):
+    fitted: list[Fitted]
+    stop_wanted: bool
+    """Ctrl-C was pressed"""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A plan with all that its runs share, such as similarity and weights."""
+
+    plan: Plan
+    for_objective: Any
+    x: Features
+    seconds: float
+    """that preparing took"""
+
+    def groups(self, seeds: Sequence[int]) -> Iterator[Sequence[int]]:
+        """Seeds that are trained together."""
+        together = self.plan.execution.together
+        return (seeds[first : first + together] for first in range(0, len(seeds), together))
+
+    def setup(self, seed: int, graph: Graph | None = None) -> Setup:
+        """What the run of a seed starts from; ``graph`` may have training labels of its own."""
+        plan = self.plan
+        graph = graph or plan.graph
+        modules = modules_for(plan.method, graph.num_features, self._classes, seed).to(plan.device)
+        return Setup(graph, self.x, self.for_objective, plan.execution, modules, seed, plan.device)
+
+    def train(
+        self,
+        seeds: Sequence[int],
+        progress: Style = "none",
+        title: str = "",
+        graphs: Sequence[Graph] | None = None,
+        checkpoints: Sequence[Checkpoint] = (),
+    ) -> Trained:
+        """Train one group, side by side; ``graphs`` may give every seed training labels of its own."""
+        plan, method = self.plan, self.plan.method
+        graphs = graphs or [plan.graph] * len(seeds)
+        tasks = [method.objective.task(self.setup(seed, graph)) for graph, seed in zip(graphs, seeds, strict=True)]
+        curves = train(tasks, method, plan.device, progress, title, checkpoints)
+        fitted = [
+            Fitted(
+                method=method,
+                modules=task.finish().cpu(),
+                num_features=plan.graph.num_features,
+                num_classes=self._classes,
+                seed=seed,
+                feature_names=plan.graph.feature_names,
+                losses=tuple(curve.losses),
+                interrupted=curve.interrupted,
+                seconds={"prepare": self.seconds, "train": curve.seconds},
+                kernel=plan.execution.kernel,
+                execution=plan.execution.record(),
+                own_similarity=None if plan.own is None else plan.own.digest(),
+            )
+            for task, curve, seed in zip(tasks, curves, seeds, strict=True)
+        ]
+        return Trained(fitted, curves[0].stop_wanted)
+
+    @property
+    def _classes(self) -> int:
+        return self.plan.graph.num_classes if self.plan.method.needs_labels else 0
+
+
+def plan(
+    data: Graph | Data,
+    method: str | Method,
+    *,
+    preset: str | None = None,
+    device: str = "auto",
+    similarity: Any = None,
+    memory: str | int | None = None,
+    adapt: bool = True,
+    **settings: Any,
+) -> Plan:
+    """Check everything and decide how to train, before anything is computed.
+
+    With ``adapt`` the settings change where they do not fit into the memory; otherwise they stay as they are given.
+    """
+    graph = as_graph(data)
+    asked = resolve(method, graph, preset).configure(**settings)
+    check_usable(graph, asked, own_similarity=similarity is not None)
+    chosen = asked.configure(feature_scale=scale_for(asked, graph.x))
+    where, limit = device_named(device), parse_memory(memory)
+    there = graph.to(where)
+    own = own_similarity(similarity, graph, chosen, where)
+    if adapt:
+        execution = peers().from_first(lambda: decide(there, chosen, where, limit, own))
+    else:
+        execution = peers().from_first(lambda: as_asked(there, chosen, where, own))
+    return Plan(there, where, execution, own, asked.feature_scale)
+
+
+def resolve(method: str | Method, graph: Graph, preset: str | None = None) -> Method:
+    """A method with its settings for a graph: those of ``preset``, of the graph's name where they are shipped, or for any."""
+    if isinstance(method, Method):
+        if preset is not None:
+            raise SettingError(f"preset goes with a method's name; this {method.name} has its settings already.")
+        return method
+    if preset is None:
+        known = graph.name.removesuffix("-bundled")
+        preset = known if known in presets(base_name(method_named(method).name)) else None
+    return method_named(method, preset)
+
+
+def own_similarity(similarity: Any, graph: Graph, method: Method, device: torch.device) -> NodeSimilarity | None:
+    if similarity is None:
+        return None
+    if method.similarity is None:
+        raise SettingError(f"{method.name} uses no similarity; a '+' method does.")
+    if isinstance(similarity, torch.Tensor):
+        similarity = similarity.to(device, torch.float32)
+    measure = as_similarity(similarity, graph.num_nodes, device)
+    if measure.num_nodes != graph.num_nodes:
+        raise SettingError(f"the similarity must be of the graph's {graph.num_nodes} nodes, found {measure.num_nodes}.")
+    return measure

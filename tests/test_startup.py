@@ -1,0 +1,109 @@
+"""What is imported, and when: nothing by the package itself, Typer by help and version, PyTorch with its first use.
+
+``python -m benchmarks.startup`` measures the same in seconds.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import graphkin
+from graphkin.bench import objective
+from graphkin.commands.options.fit import method_names
+from graphkin.graphs import structural
+from graphkin.methods import METHODS
+from graphkin.report.map import LAYOUTS
+from graphkin.training.embeddings import FORMATS
+
+PACKAGE = {"graphkin", "graphkin.support", "graphkin.support.lazy"}
+COMMANDS = ("bench", "datasets", "embed", "evaluate", "fit", "report", "reproduce", "results")
+PROGRAM = PACKAGE | {
+    *("graphkin.commands", "graphkin.commands.app", "graphkin.commands.cli", "graphkin.commands.loading"),
+    *("graphkin.commands.options", "graphkin.commands.options.shared"),
+    *(f"graphkin.commands.options.{name}" for name in COMMANDS),
+    *("graphkin.errors", "graphkin.graphs", "graphkin.graphs.catalogue"),
+    *("graphkin.support.launch", "graphkin.support.signals"),
+}
+TYPER = {
+    *("typer", "rich", "annotated_doc", "annotated_types", "attr", "click", "markdown_it", "mdurl", "pydantic"),
+    *("pydantic_core", "pygments", "shellingham", "typing_extensions", "typing_inspection"),
+}
+"""Typer, Rich and what these import where it is installed."""
+NOT_FOR_A_FIT = {"torch_geometric", "sklearn", "numba", "pyarrow", "networkx", "pandas", "matplotlib", "plotly", "typer"}
+
+
+def loaded_by(source: str) -> tuple[set[str], set[str]]:
+    """The modules of graphkin and the other packages that a program in a process of its own has imported at its end."""
+    told = "import atexit, json, sys\natexit.register(lambda: print(json.dumps(list(sys.modules)), file=sys.stderr))\n"
+    done = subprocess.run([sys.executable, "-c", told + source], capture_output=True, text=True, timeout=120, check=False)
+    modules: list[str] = json.loads(done.stderr.splitlines()[-1])
+    packages = {name.partition(".")[0] for name in modules} - set(sys.stdlib_module_names)
+    known = {name for name in packages if name.startswith(("_", "sitecustomize"))}
+    return {name for name in modules if name.partition(".")[0] == "graphkin"}, packages - known - {"graphkin"}
+
+
+def started_with(source: str) -> set[str]:
+    """Other packages that such a program has for reasons of its environment, such as an editable installation."""
+    return loaded_by(source)[1]
+
+
+def test_the_package_imports_nothing() -> None:
+    modules, packages = loaded_by("import graphkin")
+    assert modules == PACKAGE
+    assert packages == started_with("pass")
+
+
+@pytest.mark.parametrize("arguments", ["--version", "--help", *(f"{name} --help" for name in COMMANDS)])
+def test_version_and_help_import_typer_alone(arguments: str) -> None:
+    program = f"import sys; sys.argv[1:] = {arguments.split()}; from graphkin.commands.cli import main; main()"
+    modules, packages = loaded_by(program)
+    assert modules == PROGRAM
+    assert packages - started_with("pass") <= TYPER
+
+
+@pytest.mark.slow
+def test_a_plain_fit_imports_only_what_it_uses() -> None:
+    fit = "import torch, graphkin; graph = graphkin.Graph.from_arrays(torch.rand(9, 4), [[0, 1, 2], [1, 2, 3]]);"
+    modules, packages = loaded_by(fit + "graphkin.fit(graph, 'grace+', epochs=1, hidden=4, progress='none').embed(graph)")
+    assert "graphkin.training.fit" in modules
+    assert packages & NOT_FOR_A_FIT == set()
+
+
+def test_every_public_name_is_there_and_typed() -> None:
+    for name in graphkin.__all__:
+        assert getattr(graphkin, name) is not None and name in dir(graphkin)
+    tree = ast.parse(Path(graphkin.__file__).read_text(encoding="utf-8"))
+    (typed,) = [node for node in tree.body if isinstance(node, ast.If)]
+    homes = {
+        entry.name: str(one.module).removeprefix("graphkin.")
+        for one in typed.body
+        if isinstance(one, ast.ImportFrom)
+        for entry in one.names
+    }
+    assert homes == graphkin._HOMES
+    with pytest.raises(AttributeError, match="nothing"):
+        graphkin.nothing  # noqa: B018
+
+
+def test_modules_need_no_import_statement() -> None:
+    modules, _ = loaded_by("import graphkin; graphkin.errors.InputError")
+    assert modules == PACKAGE | {"graphkin.errors"}
+
+
+def test_help_names_what_the_library_has(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Help does not import the library, so its lists are compared here."""
+    from graphkin.commands.cli import run
+
+    monkeypatch.setenv("COLUMNS", "400")
+    assert set(method_names()) == set(METHODS)
+    lists = {"fit": [*method_names(), *FORMATS, *structural.KINDS], "report": LAYOUTS, "bench": objective.WEIGHTS}
+    for command, names in lists.items():
+        assert run([command, "--help"]) == 0
+        text = capsys.readouterr().out
+        assert [name for name in names if name not in text] == []
