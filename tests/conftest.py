@@ -31,6 +31,13 @@ def data_root() -> Path:
 
 
 @pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A new folder, which is the current one."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
 def small() -> Graph:
     """Two communities of 20 nodes with features that tell them apart, labels and masks."""
     draw = torch.Generator().manual_seed(0)

@@ -121,6 +121,7 @@ def _killed(*given: object, **named: object) -> None:
     raise SystemExit
 
 
+@pytest.mark.slow
 def test_the_same_command_goes_on_from_kept_pageranks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     command = ["fit", "synthetic-200", "--set", "top_k=4", "--set", "steps=none", "--epochs", "2", "--checkpoint-every", "1"]

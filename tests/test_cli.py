@@ -97,6 +97,7 @@ def test_json_is_one_object_on_standard_output(folder: Path, capsys: Capture) ->
     assert captured.err == ""
 
 
+@pytest.mark.slow
 def test_embed_and_evaluate(folder: Path, capsys: Capture) -> None:
     assert graphkin("fit", "small.npz", "--epochs", 2, "--out", "run", "-q", "-s", "hidden=8") == 0
     assert graphkin("embed", "run/model.graphkin", "small.npz", "--out", "again.npy") == 0

@@ -258,3 +258,5 @@ def test_links_and_named_tests_exist() -> None:
     tests = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").glob("test_*.py"))
     for name in re.findall(r"`(test_\w+?)_?(?:…)?`", (ROOT / "docs/math.md").read_text(encoding="utf-8")):
         assert f"def {name}" in tests, name
+    for name in re.findall(r"`(test_\w+\.py)`", (ROOT / "docs/reliability.md").read_text(encoding="utf-8")):
+        assert (ROOT / "tests" / name).exists(), name

@@ -175,6 +175,7 @@ def test_scale_of_rows_does_not_matter(small: Graph) -> None:
     assert one.test == other.test
 
 
+@pytest.mark.slow
 def test_rows_that_cost_nothing(cora: Graph, small: Graph) -> None:
     assert raw_features(cora).shape == (2708, 1433)
     method = method_named("grace", "cora")

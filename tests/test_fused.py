@@ -132,6 +132,7 @@ def test_lower_precisions(kind: str) -> None:
         assert fast <= reference + 1e-4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["plus", "one temperature"])
 def test_similarity_stored_in_half_the_memory(kind: str) -> None:
     """The weights of the rounded similarity are exact."""
@@ -221,6 +222,7 @@ def test_rows_without_any_positive() -> None:
             torch.testing.assert_close(one.double().cpu(), other, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("diagonal", ["own", "zero"])
 @pytest.mark.parametrize("n", [33, 64, 70])
 def test_all_nodes_alike_at_a_small_temperature(n: int, diagonal: str) -> None:

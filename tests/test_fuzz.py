@@ -7,7 +7,7 @@ import pytest
 from tests.fuzz import FAMILIES, one_case
 from tests.fuzz.draws import Draw
 
-QUICK = range(70)
+QUICK = range(50)
 CASES = [*QUICK, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(len(QUICK), 300))]
 
 

@@ -136,6 +136,7 @@ def test_estimate_and_its_limit_are_the_papers(case: Case, tau: float) -> None:
     assert float(found) == pytest.approx(paper.estimated(a, b, c[:1], c[1:], 3.0, 5.0, tau), abs=1e-10)
 
 
+@pytest.mark.slow
 def test_the_theorem() -> None:
     """The mean of the Monte Carlo estimate tends to the asymptotic form as m, n → ∞, with a bias that falls like 1/m."""
     case = make_case(4, n=12)

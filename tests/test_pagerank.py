@@ -80,6 +80,7 @@ def test_the_largest_are_found(steps: int | None) -> None:
     np.testing.assert_allclose(whole.numpy()[nodes, rows.columns], rows.values, rtol=0, atol=most)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [None, 5])
 def test_threads_and_parts_change_nothing(cora: Graph, steps: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     one = top_pagerank(cora.edge_index, cora.num_nodes, 8, steps=steps)
@@ -99,6 +100,7 @@ def test_some_nodes_alone(cora: Graph) -> None:
     assert np.array_equal(some.columns, whole.columns[nodes]) and np.array_equal(some.values, whole.values[nodes])
 
 
+@pytest.mark.slow
 def test_a_stopped_one_goes_on(cora: Graph, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "NODES_AT_A_TIME", 1000)
     whole = top_pagerank(cora.edge_index, cora.num_nodes, 8)

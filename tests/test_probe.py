@@ -149,6 +149,7 @@ def test_one_class_cannot_be_told_from_others(way: Way) -> None:
         way(rows, labels, thirds(30))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", [probe, probe_sklearn, probe_torch, adam])
 def test_shuffling_test_labels_changes_nothing_but_the_test_score(way: Way) -> None:
     rows, labels = clusters(300, 4, 10)
@@ -186,6 +187,7 @@ def test_who_solves_what(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asked == ["probe_sklearn", "probe_sklearn"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", [probe, probe_sklearn, probe_torch, adam])
 def test_sparse_rows_give_the_same_scores(way: Way) -> None:
     rows, labels = clusters(120, 3, 6)

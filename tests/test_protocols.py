@@ -97,6 +97,7 @@ def test_options_that_a_protocol_does_not_have_are_refused(small: Graph, rows: T
         evaluate(rows, small, train=None)
 
 
+@pytest.mark.slow
 def test_splits_are_refused_where_a_protocol_cannot_use_them(small: Graph, rows: Tensor) -> None:
     own = [random_split(40, train=0.3, val=0.3)]
     for name, protocol in PROTOCOLS.items():

@@ -168,6 +168,7 @@ def test_a_worker_that_begins_after_its_parent_was_killed_ends_too(monkeypatch: 
     assert ended.wait(10)
 
 
+@pytest.mark.slow
 def test_rows_with_one_similarity_compute_it_once(graph_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = definition(tmp_path, graph_file, seeds=1).read_text(encoding="utf-8")
     for name, settings in (("again", "tau = 0.7"), ("other", "beta = 0.1")):
@@ -269,6 +270,7 @@ def test_all_measures_of_graph_mlp(small: Graph, tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["clustering", "search"])
 def test_clustering_and_search_are_reproduced(
     protocol: str, graph_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -336,6 +338,7 @@ def test_few_labels_of_a_graph_without_splits_fail_in_a_line(
     assert error.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_the_table_is_of_the_graph_as_it_is_now(graph_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A graph that was changed and changed back has its own numbers again, not those of the store's last runs."""
     mine = definition(tmp_path, graph_file)
@@ -460,6 +463,7 @@ def test_the_list_names_all_experiments(capsys: pytest.CaptureFixture[str]) -> N
     assert all(name in listed for name in SHIPPED)
 
 
+@pytest.mark.slow
 def test_a_dataset_that_is_missing_is_said_and_an_asked_one_is_an_error(
     graph_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -500,6 +504,7 @@ def test_an_own_graph_that_is_missing_or_mistyped_is_an_error_beside_a_good_one(
     assert error.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_export_and_merge(
     graph_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

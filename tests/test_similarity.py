@@ -59,6 +59,7 @@ def test_exact_pagerank_is_the_inverse(case: Case, alpha: float, self_loops: boo
     torch.testing.assert_close(whole(pagerank(case, alpha, None, self_loops)), expected, rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.slow
 @given(cases, alphas)
 def test_pagerank_steps_tend_to_the_exact_one(case: Case, alpha: float) -> None:
     exact = whole(pagerank(case, alpha, None))
@@ -104,6 +105,7 @@ def test_totals_need_no_matrix(case: Case) -> None:
         assert similarity.total() == pytest.approx(float(whole(similarity).sum()), rel=1e-10)
 
 
+@pytest.mark.slow
 @given(cases)
 def test_blocks_are_parts_of_the_whole(case: Case) -> None:
     graph = case.graph()
@@ -194,6 +196,7 @@ def test_blend_of_any_two_similarities() -> None:
     assert torch.equal(whole(Blend(a, b, 0.5)), torch.tensor([[0.75, 0.25], [0.25, 0.75]]))
 
 
+@pytest.mark.slow
 def test_top_keeps_the_largest_of_every_row_and_column(cora: Graph) -> None:
     whole = PageRank(cora.edge_index, cora.num_nodes, steps=3).stored().matrix
     assert isinstance(whole, torch.Tensor)
@@ -218,6 +221,7 @@ def test_a_block_of_a_sparse_matrix() -> None:
     assert torch.equal(SparseMatrix.from_dense(dense).block(rows, columns), dense[rows][:, columns])
 
 
+@pytest.mark.slow
 def test_beta_weighs_the_largest_as_it_does_all(cora: Graph) -> None:
     """γ comes from all PageRanks, not from those that top_k keeps."""
     whole, cut = Similarity(beta=0.5).on(cora), Similarity(beta=0.5, top_k=3).on(cora)

@@ -59,6 +59,7 @@ def test_the_package_imports_nothing() -> None:
     assert packages == started_with("pass")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", ["--version", "--help", *(f"{name} --help" for name in COMMANDS)])
 def test_version_and_help_import_typer_alone(arguments: str) -> None:
     program = f"import sys; sys.argv[1:] = {arguments.split()}; from graphkin.commands.cli import main; main()"

@@ -20,6 +20,7 @@ def star(leaves: int = 4) -> Graph:
     return Graph.from_arrays(torch.ones(leaves + 1, 3), edges)
 
 
+@pytest.mark.slow
 def test_a_view_is_normalised_by_what_remains(cora: Graph) -> None:
     """Against the formula: M[i,j] = 1/√(d_i d_j) with d the number of remaining incoming edges and one self loop."""
     view = TwoViews(drop_edges=(0.5, 0.5)).plan(cora).draw(0, draw())
