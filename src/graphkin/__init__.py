@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from graphkin.models.views import View as View
     from graphkin.objectives.bootstrap import Bootstrap as Bootstrap
     from graphkin.objectives.contrast import Contrast as Contrast
+    from graphkin.objectives.kinship import Kinship as Kinship
     from graphkin.objectives.losses import EnhancedInfoNCE as EnhancedInfoNCE
     from graphkin.objectives.losses import InfoNCE as InfoNCE
     from graphkin.objectives.neighbourhood import NeighbourhoodContrast as NeighbourhoodContrast
@@ -73,6 +74,7 @@ _HOMES = {
     "Graph": "graphs.graph",
     "InfoNCE": "objectives.losses",
     "InputError": "errors",
+    "Kinship": "objectives.kinship",
     "METHODS": "methods",
     "MLP": "models.encoders",
     "Method": "methods",

@@ -14,5 +14,4 @@ def discover() -> None:
     """Import every module in which an encoder or an objective may be registered."""
     for room in ROOMS:
         for found in pkgutil.iter_modules(importlib.import_module(room).__path__, f"{room}."):
-            if not found.ispkg:
-                importlib.import_module(found.name)
+            importlib.import_module(found.name)

@@ -130,6 +130,45 @@ def neighbourhood(z: Tensor, weights: PairWeights, tau: float) -> Tensor:
     return torch.where(has_positive, denominator - numerator, 0).mean()
 
 
+def kinship(u: Tensor, v: Tensor, shares: Tensor, tau: float, *, symmetric: bool = False, both_views: bool = False) -> Tensor:
+    r"""Similar nodes attract, all repel alike, and the mean of the positives' scores stands outside the logarithm.
+
+    .. math:: ℓ(u_i) = -\sum_j p_{ij} s_{ij} + \log \sum_j e^{s_{ij}}, \qquad s_{ij} = ⟨u_i,v_j⟩/τ
+
+    ``shares`` [N, N] is p, whose rows add up to 1 (:func:`kinship_shares`). The loss is the mean of ℓ(u_i), or with
+    ``symmetric`` of ½(ℓ(u_i) + ℓ(v_i)). With ``both_views``, other nodes are candidates and positives in the anchor's view too:
+    :math:`\sum_{j≠i} e^{⟨u_i,u_j⟩/τ}` joins the sum, and each of their scores is the mean of both views'.
+    """
+    check_range("tau", tau, above=0)
+    own = torch.eye(len(u), dtype=torch.bool, device=u.device)
+
+    def loss_of_anchors(anchor: Tensor, other: Tensor) -> Tensor:
+        inter = anchor @ other.T / tau
+        if not both_views:
+            return inter.logsumexp(dim=1) - (shares * inter).sum(dim=1)
+        intra = anchor @ anchor.T / tau
+        scores = torch.where(own, inter, (inter + intra) / 2)
+        return torch.cat([inter, without_own_pairs(intra)], dim=1).logsumexp(dim=1) - (shares * scores).sum(dim=1)
+
+    if not symmetric:
+        return loss_of_anchors(u, v).mean()
+    return (loss_of_anchors(u, v) + loss_of_anchors(v, u)).mean() / 2
+
+
+def kinship_shares(weights: PairWeights, own: float = 0.0, kept: Tensor | None = None) -> Tensor:
+    r"""p of :func:`kinship` from the weights of all nodes: the counterpart has the share ``own``, similar nodes the rest.
+
+    .. math:: p_{ij} = own · 1[i = j] + (1 - own) · 1[i ≠ j]\, w^+_{ij} / \sum_{k≠i} w^+_{ik}
+
+    Positives outside of ``kept`` [N, N] have no weight. A node without any positive left has its counterpart alone.
+    """
+    counterpart = torch.eye(len(weights.attract), dtype=weights.attract.dtype, device=weights.attract.device)
+    attract = weights.attract if kept is None else weights.attract.masked_fill(~kept, NONE)
+    has_others = (attract > NONE).any(dim=1, keepdim=True)
+    others = torch.where(has_others, attract, 0).softmax(dim=1)
+    return torch.where(has_others, own * counterpart + (1 - own) * others, counterpart)
+
+
 def without_own_pairs(matrix: Tensor) -> Tensor:
     own = torch.eye(len(matrix), dtype=torch.bool, device=matrix.device)
     return matrix.masked_fill(own, NONE)

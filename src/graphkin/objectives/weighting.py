@@ -33,9 +33,18 @@ def use_edges(objective: Any) -> bool:
 
 
 def node_weights(
-    graph: Graph, execution: Execution, similarity: NodeSimilarity | None = None, folder: Path | None = None
+    graph: Graph,
+    execution: Execution,
+    similarity: NodeSimilarity | None = None,
+    folder: Path | None = None,
+    *,
+    read_once: bool = False,
 ) -> NodeWeights:
-    """The weights of a graph. ``similarity`` is a user's, or the one that the settings describe, computed before."""
+    """The weights of a graph. ``similarity`` is a user's, or the one that the settings describe, computed before.
+
+    Weights that are ``read_once`` have their temperatures found with them, and on a large graph those of similar nodes alone
+    are to be read (``near``).
+    """
     method, stored = execution.method, execution.stored
     objective, two_views = method.objective, method.views is not None
     sampled = method.sampling is not None and method.sampling.samples(graph.num_nodes)
@@ -45,12 +54,14 @@ def node_weights(
     elif stored != "nothing" and not sampled:
         similarity = similarity.stored()
     is_matrix = isinstance(similarity, StoredSimilarity) and isinstance(similarity.matrix, Tensor)
-    lazy = sampled and not is_matrix and graph.num_nodes > EXACT_TEMPERATURES[device.type]
+    large = graph.num_nodes > EXACT_TEMPERATURES[device.type]
+    lazy = read_once or (sampled and not is_matrix and large)
     positives = objective.positives.on(graph, similarity, two_views, lazy)
     if stored != "nothing" and device.type == "cuda" and isinstance(positives, Linked):
         matrix = positives.matrix
         positives = Linked(matrix.to_dense() if isinstance(matrix, SparseMatrix) else matrix)
-    near = similar_nodes(similarity) if sampled and similarity is not None and objective.positives.uses_similarity else None
+    drawn = (sampled or (read_once and large)) and objective.positives.uses_similarity
+    near = similar_nodes(similarity) if drawn and similarity is not None else None
     return NodeWeights(positives, objective.negatives.on(graph, similarity, lazy), graph.num_nodes, device, near)
 
 

@@ -122,6 +122,20 @@ class SparseMatrix:
         block[target, self.columns[source]] = self.values[source]
         return block
 
+    @property
+    def longest_row(self) -> int:
+        """The most values that a row has."""
+        return int(self.csr.crow_indices().diff().max()) if self.shape[0] else 0
+
+    def short_rows(self, index: Tensor, longest: int) -> Tensor:
+        """``rows`` of a matrix whose rows have at most ``longest`` values, without waiting for the device."""
+        rowptr = self.csr.crow_indices()
+        place = rowptr[index][:, None] + torch.arange(longest, device=index.device)
+        inside = place < rowptr[index + 1][:, None]
+        place = torch.where(inside, place, 0)
+        block = self.values.new_zeros(index.numel(), self.shape[1])
+        return block.scatter_add_(1, self.columns[place], self.values[place] * inside)
+
     def block(self, rows: Tensor, columns: Tensor) -> Tensor:
         """The chosen rows and columns as a dense block."""
         columns, again = columns.unique(return_inverse=True)

@@ -7,17 +7,14 @@ They agree in value and gradient; "auto" takes fused where it applies, then symm
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from graphkin.errors import SettingError, check_choice, check_range
 from graphkin.objectives import reference as objective
 from graphkin.objectives.kernels import blocked, symmetric
 from graphkin.objectives.kernels.fused import needs as fused
+from graphkin.objectives.kernels.gradient import with_gradient
 from graphkin.objectives.kernels.precision import PRECISIONS, products_in, resolved
 from graphkin.objectives.kernels.problem import Case, Problem
 from graphkin.weights import Candidates, NodeWeights, StoredWeights
@@ -76,8 +73,7 @@ def loss_by(implementation: str, precision: str, u: Tensor, v: Tensor, problem: 
         with products_in(precision, u.device), torch.cuda.device_of(u):
             return _loss_and_gradient(implementation, precision, u.detach(), v.detach(), problem)
 
-    loss: Tensor = _WithGradient.apply(compute, u, v)  # type: ignore[no-untyped-call]
-    return loss
+    return with_gradient(compute, u, v)
 
 
 def _loss_and_gradient(implementation: str, precision: str, u: Tensor, v: Tensor, problem: Problem) -> tuple[Tensor, Tensor]:
@@ -106,8 +102,7 @@ def one_view_loss(z: Tensor, weights: NodeWeights, nodes: Tensor, tau: float, im
         found = symmetric.all_anchors(z.detach()[None], linear, tau, trusted=tau >= TRUSTED_TAU)
         return found or _by_the_definition(z, weights, nodes, tau)
 
-    loss: Tensor = _WithGradient.apply(compute, z)  # type: ignore[no-untyped-call]
-    return loss
+    return with_gradient(compute, z)
 
 
 def _by_the_definition(z: Tensor, weights: NodeWeights, nodes: Tensor, tau: float) -> tuple[Tensor, Tensor]:
@@ -116,19 +111,3 @@ def _by_the_definition(z: Tensor, weights: NodeWeights, nodes: Tensor, tau: floa
         loss = objective.neighbourhood(z, weights.block(nodes, Candidates(nodes)), tau)
         (gradient,) = torch.autograd.grad(loss, z)
     return loss.detach(), gradient[None]
-
-
-class _WithGradient(torch.autograd.Function):
-    """A loss whose kernel returns the gradient with the value, so that backward only scales it."""
-
-    @staticmethod
-    def forward(ctx: Any, compute: Callable[[], tuple[Tensor, Tensor]], *views: Tensor) -> Tensor:
-        loss, gradient = compute()
-        ctx.save_for_backward(gradient)
-        return loss
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
-        (gradient,) = ctx.saved_tensors
-        return None, *(part * grads[0] for part in gradient)

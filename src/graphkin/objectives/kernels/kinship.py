@@ -1,0 +1,112 @@
+"""Kinship's loss in blocks of anchors: memory grows with N·block, and blocks change nothing.
+
+With q the softmax of an anchor's scores, ∂ℓ/∂s_ij = q_ij − p_ij, so value and gradient come from one pass. The largest score is
+taken off before the exponential: every sum is at least 1 at any temperature, and nothing asks the device for a value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from graphkin.errors import check_range
+from graphkin.objectives.kernels.gradient import with_gradient
+from graphkin.objectives.kernels.precision import product, products_in
+from graphkin.weights import NONE
+
+Shares = Callable[[Tensor], Tensor | None]
+"""p of some rows over all nodes [B, N], in memory of its own; None: the counterpart is the only positive of every node"""
+PAIRS = 2**24
+"""of nodes that are compared at a time"""
+BLOCKS, BLOCKS_OF_BOTH_VIEWS, BLOCKS_OF_WEIGHTS, BLOCKS_OF_DROPS = 6, 10, 12, 10
+"""of anchors by candidates in float32 that a step holds at the peak; and those of weights that it computes, and drops"""
+
+
+@dataclass(frozen=True)
+class Form:
+    """Which form of the loss is computed, and how exactly."""
+
+    tau: float = 0.4
+    symmetric: bool = False
+    both_views: bool = False
+    precision: str = "float32"
+    """of the products of embeddings"""
+
+    def __post_init__(self) -> None:
+        check_range("tau", self.tau, above=0)
+
+
+def block_of(nodes: int) -> int:
+    """Anchors that are compared with so many nodes at a time."""
+    return max(min(PAIRS // nodes, nodes), 1)
+
+
+def memory(nodes: int, *, both_views: bool, computes_weights: bool, drops: bool) -> int:
+    """Bytes of a step at the peak, besides embeddings, their gradients and stored weights."""
+    blocks = BLOCKS_OF_BOTH_VIEWS if both_views else BLOCKS
+    blocks += (BLOCKS_OF_WEIGHTS if computes_weights else 0) + (BLOCKS_OF_DROPS if drops else 0)
+    return blocks * 4 * block_of(nodes) * nodes
+
+
+def kinship_loss(u: Tensor, v: Tensor, shares: Shares, form: Form, block: int | None = None) -> Tensor:
+    """``reference.kinship(u, v, shares(all nodes), tau, symmetric, both_views)`` of rows of unit length."""
+
+    def compute() -> tuple[Tensor, Tensor]:
+        with products_in(form.precision, u.device):
+            return loss_and_gradient(u.detach(), v.detach(), shares, form, block)
+
+    return with_gradient(compute, u, v)
+
+
+def loss_and_gradient(u: Tensor, v: Tensor, shares: Shares, form: Form, block: int | None = None) -> tuple[Tensor, Tensor]:
+    total, gradient = u.new_zeros(()), u.new_zeros(2, *u.shape)
+    sides = [(u, v, gradient[0], gradient[1]), (v, u, gradient[1], gradient[0])][: 2 if form.symmetric else 1]
+    first = 0
+    for rows in torch.arange(len(u), device=u.device).split(block or block_of(len(u))):
+        attracting = shares(rows)
+        for view, other, grad_view, grad_other in sides:
+            total += _some_anchors(slice(first, first + len(rows)), view, other, attracting, form, (grad_view, grad_other))
+        first += len(rows)
+    scale = 1 / (len(u) * len(sides))
+    return total * scale, gradient.mul_(scale)
+
+
+def _some_anchors(
+    rows: slice, view: Tensor, other: Tensor, shares: Tensor | None, form: Form, grads: tuple[Tensor, Tensor]
+) -> Tensor:
+    """The summed loss of the anchors, whose gradient is added to ``grads``."""
+    scaled = view[rows] / form.tau
+    candidates, grads_of = ([other, view], [grads[1], grads[0]]) if form.both_views else ([other], [grads[1]])
+    scores = [product(scaled, there.T, form.precision) for there in candidates]
+    positives = _of_views(rows.start, shares, len(scores))
+    own = scores[0].diagonal(rows.start)
+    attracted = own.clone() if shares is None else torch.zeros_like(own)
+    for block, p in zip(scores, positives, strict=True):
+        if p is not None:
+            attracted += (p * block).sum(dim=1)
+    if form.both_views:
+        scores[1].diagonal(rows.start).fill_(NONE)
+    largest = torch.stack([block.amax(dim=1) for block in scores]).amax(dim=0)
+    total = torch.stack([block.sub_(largest[:, None]).exp_().sum(dim=1) for block in scores]).sum(dim=0)
+    for block, p in zip(scores, positives, strict=True):
+        block.div_(total[:, None])
+        if p is not None:
+            block.sub_(p)
+    if shares is None:
+        own.sub_(1)
+    for block, there, grad in zip(scores, candidates, grads_of, strict=True):
+        grads[0][rows] += product(block, there, form.precision) / form.tau
+        grad += product(block.T, scaled, form.precision)
+    return (largest + total.log() - attracted).sum()
+
+
+def _of_views(first: int, shares: Tensor | None, views: int) -> list[Tensor | None]:
+    """p over the candidates of each view: other nodes have half of theirs in each, the counterpart is in the other view."""
+    if shares is None or views == 1:
+        return [shares] * views
+    half = shares / 2
+    half.diagonal(first).zero_()
+    return [shares - half, half]

@@ -1,0 +1,127 @@
+"""Steps of Kinship: all nodes at once, or anchors with one positive each."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from graphkin.graphs.arrays import Features
+from graphkin.models.encoder import declares
+from graphkin.models.views import isolated, whole_graph
+from graphkin.objectives.contrast.tasks import faster_on_its_device
+from graphkin.objectives.kernels.kinship import Form, kinship_loss
+from graphkin.objectives.kernels.precision import products_in
+from graphkin.objectives.objective import Setup, Task
+from graphkin.support.randomness import chances, generator, random_key
+from graphkin.support.sparse import SparseMatrix
+from graphkin.weights import NodeWeights
+from graphkin.weights.lists import ShortLists
+
+
+class _TwoPasses(Task):
+    """Encode twice with other noise, project, attract."""
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self.objective = objective = setup.method.objective
+        self.device, self.x = setup.device, faster_on_its_device(setup.x)
+        self.form = Form(objective.tau, objective.symmetric, objective.both_views, setup.execution.precision)
+        self.sees_edges = declares(setup.method.encoder, "sees_edges")
+        self.sources = {
+            "noise": generator(setup.seed, "noise", setup.device),
+            "positives": generator(setup.seed, "positives", setup.device),
+        }
+
+    @abstractmethod
+    def loss(self) -> Tensor: ...
+
+    def _projected(self, encoded: Tensor) -> Tensor:
+        projected: Tensor = self.modules["projector"](encoded)
+        return F.normalize(projected, dim=1)
+
+
+class KinshipTask(_TwoPasses):
+    """All nodes are anchors and candidates."""
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self.positives = Positives(setup.prepared, self.objective.own, self.objective.drop_positives)
+        nodes = setup.graph.num_nodes
+        self.view = whole_graph(setup.graph) if self.sees_edges else isolated(nodes, setup.device)
+
+    def loss(self) -> Tensor:
+        with products_in(self.execution.encoder_precision, self.device):
+            encoder, noise = self.modules["encoder"], self.sources["noise"]
+            u, v = (self._projected(encoder(self.x, self.view, noise)) for _ in range(2))
+        key = random_key(self.sources["positives"]) if self.positives.drop > 0 else None
+        return kinship_loss(u, v, lambda rows: self.positives.shares(rows, key), self.form)
+
+
+@dataclass(frozen=True)
+class Positives:
+    """How the positives of a node share its attraction."""
+
+    weights: NodeWeights
+    own: float = 0.0
+    drop: float = 0.0
+
+    def shares(self, rows: Tensor, key: Tensor | None = None) -> Tensor | None:
+        """Rows of ``reference.kinship_shares(weights.block(), own, kept(all nodes, key))``; None: the counterparts alone."""
+        found = self.weights.linear(rows, repel=False)
+        shares, has_others = found.shares, found.has_others
+        if shares is None:
+            return None
+        if key is not None:
+            shares = shares * self.kept(rows, key)
+            total = shares.sum(dim=1)
+            has_others = total > 0
+            shares = shares / torch.where(has_others, total, 1)[:, None]
+        shares = shares.mul_(1 - self.own)
+        shares[torch.arange(len(rows), device=rows.device), rows] = torch.where(has_others, self.own, 1.0).to(shares)
+        return shares
+
+    def kept(self, rows: Tensor, key: Tensor) -> Tensor:
+        """Which pairs of ``rows`` with all nodes are not dropped: whatever the blocks, the same for one key."""
+        return chances(key, rows[:, None], self.weights.all_nodes()) >= self.drop
+
+
+class SampledKinshipTask(_TwoPasses):
+    """Some nodes are anchors. Each draws one of its positives, and those that were drawn are the candidates."""
+
+    def __init__(self, setup: Setup) -> None:
+        super().__init__(setup)
+        self.lists: ShortLists = setup.prepared
+        self.nodes, self.count = setup.graph.num_nodes, setup.method.sampling.anchors
+        self.sources["sampling"] = generator(setup.seed, "sampling", setup.device)
+        self.view = whole_graph(setup.graph) if self.sees_edges else isolated(self.count, setup.device)
+        self.rows = RowsOf(self.x)
+
+    def loss(self) -> Tensor:
+        anchors = torch.randperm(self.nodes, generator=self.sources["sampling"], device=self.device)[: self.count]
+        drop, own = self.objective.drop_positives, self.objective.own
+        positives = self.lists.draw(anchors, self.sources["positives"], own, drop)
+        with products_in(self.execution.encoder_precision, self.device):
+            u, v = (self._projected(self._encoded(nodes)) for nodes in (anchors, positives))
+        return kinship_loss(u, v, lambda rows: None, self.form)
+
+    def _encoded(self, nodes: Tensor) -> Tensor:
+        encoder, noise = self.modules["encoder"], self.sources["noise"]
+        encoded: Tensor = (
+            encoder(self.x, self.view, noise)[nodes] if self.sees_edges else encoder(self.rows.of(nodes), self.view, noise)
+        )
+        return encoded
+
+
+class RowsOf:
+    """Chosen rows of features as a tensor, without waiting for the device."""
+
+    def __init__(self, x: Features) -> None:
+        self.x = x
+        self.longest = x.longest_row if isinstance(x, SparseMatrix) else 0
+
+    def of(self, nodes: Tensor) -> Tensor:
+        return self.x.short_rows(nodes, self.longest) if isinstance(self.x, SparseMatrix) else self.x[nodes]

@@ -1,0 +1,109 @@
+"""The ways in which Kinship can be computed on a graph, and what each of them takes.
+
+What changes the result least comes first: similarity and weights stored as N×N matrices; similarity alone, weights in blocks;
+anchors with one positive each, from short lists of the similarity of all pairs; and from those of the largest PageRanks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from graphkin.execution import Execution, MethodLike, Stored, together_on
+from graphkin.graphs.graph import Graph
+from graphkin.models.encoder import declares, memory_of, width_of
+from graphkin.objectives.kernels import kinship as kernel
+from graphkin.objectives.kernels.precision import of_encoder
+from graphkin.objectives.weighting import preparing_bytes, similarity_bytes
+from graphkin.similarity import NodeSimilarity
+from graphkin.support.parallel import peers
+from graphkin.weights.lists import LENGTH
+
+ANCHORS = 4096
+"""of a sampled step, where no number is asked for"""
+MOST_AT_ONCE = {"cpu": 10_000, "cuda": 200_000}
+"""nodes of which all pairs are compared in every step: a step of more takes too long"""
+MOST_LISTED = {"cpu": 30_000, "cuda": 300_000}
+"""nodes of which all pairs are compared once, for short lists"""
+
+
+def draws_anchors(method: Any, nodes: int) -> bool:
+    """Whether a step on so many nodes takes some of them alone."""
+    return method.sampling.anchors is not None and method.sampling.anchors < nodes
+
+
+def ways(
+    graph: Graph, method: MethodLike, device: torch.device, own: NodeSimilarity | None, *, adapt: bool
+) -> Iterator[Execution]:
+    nodes, drawn = graph.num_nodes, draws_anchors(method, graph.num_nodes)
+    by_similarity = method.objective.similarity is not None
+    if not drawn:
+        yield _all_nodes(graph, method, device, "weights", ", similarity and weights stored" if by_similarity else "")
+        if not adapt or nodes <= MOST_AT_ONCE[device.type]:
+            yield _all_nodes(graph, method, device, "similarity", ", in blocks, similarity stored")
+        if not adapt:
+            yield _all_nodes(graph, method, device, "nothing", ", in blocks")
+            return
+        method = method.configure(anchors=min(ANCHORS, nodes - 1))
+    largest: dict[str, Any] = {} if own is not None else getattr(method.objective.similarity, "shortcut", dict)()
+    if not (adapt and largest) or nodes <= MOST_LISTED[device.type]:
+        yield _some_nodes(graph, method, device)
+    if adapt and largest:
+        yield _some_nodes(graph, method.configure(**largest), device)
+
+
+def _all_nodes(graph: Graph, method: MethodLike, device: torch.device, stored: Stored, words: str) -> Execution:
+    nodes, objective, width = graph.num_nodes, method.objective, width_of(method.encoder, graph.num_features)
+    reads = similarity_bytes(graph, method, stored, weights=True)
+    step = kernel.memory(
+        nodes,
+        both_views=objective.both_views,
+        computes_weights=stored != "weights",
+        drops=objective.drop_positives > 0,
+    )
+    step += memory_of(method.encoder, nodes, 2 * graph.num_edges + nodes, width) + _projecting(objective, nodes, width)
+    needs = reads + max(preparing_bytes(graph, method, stored, device), step)
+    return _execution(f"all nodes at once{words}", method, device, nodes, needs, stored, waits=stored == "nothing")
+
+
+def _some_nodes(graph: Graph, method: MethodLike, device: torch.device) -> Execution:
+    assert method.sampling is not None and method.sampling.anchors is not None
+    nodes, objective, count = graph.num_nodes, method.objective, method.sampling.anchors
+    width, edges = width_of(method.encoder, graph.num_features), 2 * graph.num_edges + graph.num_nodes
+    lists = 8 * nodes * min(LENGTH, nodes)
+    step = kernel.memory(count, both_views=objective.both_views, computes_weights=False, drops=False)
+    step += _projecting(objective, count, width) + 24 * count * LENGTH + 8 * nodes
+    if declares(method.encoder, "sees_edges"):
+        step += memory_of(method.encoder, nodes, edges, width)
+    else:
+        step += memory_of(method.encoder, count, count, width) + 2 * 4 * count * graph.num_features
+    preparing = similarity_bytes(graph, method, "nothing", weights=False) + preparing_bytes(graph, method, "nothing", device)
+    top_k = getattr(objective.similarity, "top_k", None)
+    words = f"{count:,} anchors a step, each with one positive" + (f", {top_k:,} largest PageRanks of a node" if top_k else "")
+    return _execution(words, method, device, 2 * count, lists + max(preparing, step), "nothing", waits=False)
+
+
+def _projecting(objective: Any, rows: int, width: int) -> int:
+    """Bytes of two projected passes and their gradients."""
+    return 2 * 4 * rows * (3 * (objective.projector or width) + 5 * width)
+
+
+def _execution(
+    words: str, method: MethodLike, device: torch.device, nodes: int, needs: int, stored: Stored, *, waits: bool
+) -> Execution:
+    """``nodes`` are encoded in a step; it ``waits`` where it asks the device for a value."""
+    on_gpu, asked = device.type == "cuda", method.objective.precision
+    precision = of_encoder(asked, nodes) if asked == "auto" else asked
+    return Execution(
+        words,
+        method,
+        stored,
+        "blocked",
+        precision if on_gpu or precision != "tf32" else "float32",
+        of_encoder(asked, nodes),
+        recorded=on_gpu and not waits and peers().size == 1 and declares(method.encoder, "recordable"),
+        together=together_on(device, nodes),
+        needs=needs,
+    )
