@@ -144,3 +144,23 @@ def bootstrap(q1: Matrix, q2: Matrix, h1: Matrix, h2: Matrix) -> float:
     """BGRL: each view's prediction against what the target sees in the other, 2 − mean cos(q¹, h²) − mean cos(q², h¹)"""
     n = len(q1)
     return 2 - sum(cosine(q1[i], h2[i]) for i in range(n)) / n - sum(cosine(q2[i], h1[i]) for i in range(n)) / n
+
+
+def kinship_shares(w_pos: dict[int, float], i: int, own: float = 0.0, kept: Sequence[bool] | None = None) -> dict[int, float]:
+    """p_i(j): w⁺ of the other nodes that are kept, scaled to 1 − own, and own for i itself; all for i where it has no other"""
+    others = {j: w for j, w in w_pos.items() if j != i and (kept is None or kept[j])}
+    total = sum(others.values())
+    if total == 0:
+        return {i: 1.0}
+    return {i: own} | {j: (1 - own) * w / total for j, w in others.items()}
+
+
+def kinship_anchor(u: Matrix, v: Matrix, i: int, tau: float, p: dict[int, float], both_views: bool = False) -> float:
+    """−Σ_j p_i(j) s_ij + log Σ_j e^{s_ij}, s_ij = ⟨u_i,v_j⟩/τ; with both views the mean of two scores for every other node"""
+    attracted, repelled = 0.0, 0.0
+    for j in range(len(v)):
+        inter, intra = dot(u[i], v[j]) / tau, dot(u[i], u[j]) / tau
+        mean_score = (inter + intra) / 2 if both_views and j != i else inter
+        attracted += p.get(j, 0.0) * mean_score
+        repelled += exp(inter) + (exp(intra) if both_views and j != i else 0.0)
+    return log(repelled) - attracted

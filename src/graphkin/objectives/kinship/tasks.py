@@ -81,7 +81,7 @@ class Positives:
             has_others = total > 0
             shares = shares / torch.where(has_others, total, 1)[:, None]
         shares = shares.mul_(1 - self.own)
-        shares[torch.arange(len(rows), device=rows.device), rows] = torch.where(has_others, self.own, 1.0).to(shares)
+        shares[torch.arange(len(rows), device=rows.device), rows] = 1 - (1 - self.own) * has_others.to(shares)
         return shares
 
     def kept(self, rows: Tensor, key: Tensor) -> Tensor:
