@@ -96,7 +96,7 @@ def similarity_bytes(graph: Graph, method: Any, stored: Stored, *, weights: bool
 def preparing_bytes(graph: Graph, method: Any, stored: Stored, device: torch.device) -> int:
     """What finding the similarity and its temperatures takes at the peak."""
     nodes: int = graph.num_nodes
-    edges, similarity = 2 * graph.num_edges, method.objective.similarity
+    similarity = method.objective.similarity
     if similarity is None:
         return 0
     rows = min(BLOCK, BLOCK_PAIRS // nodes + 1, nodes)
@@ -106,5 +106,9 @@ def preparing_bytes(graph: Graph, method: Any, stored: Stored, device: torch.dev
     top_k = getattr(similarity, "top_k", None)
     if top_k is None:
         return blocks
-    of_rows: int = 8 * edges + 16 * nodes * min(top_k, nodes) + 40 * nodes
-    return max(of_rows, blocks)
+    return max(pagerank_bytes(graph, top_k), blocks)
+
+
+def pagerank_bytes(graph: Graph, top_k: int) -> int:
+    """What finding the largest PageRanks of every node takes at the peak."""
+    return 16 * graph.num_edges + 16 * graph.num_nodes * min(top_k, graph.num_nodes) + 40 * graph.num_nodes

@@ -7,14 +7,17 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from graphkin.similarity import BLOCK, BLOCK_PAIRS
+from graphkin.support.sparse import SparseMatrix
 from graphkin.weights.candidates import Candidates
 from graphkin.weights.node import NodeWeights
+from graphkin.weights.transforms import NONE
 
 LENGTH = 128
 """positives of a node that are listed, those of the largest weights"""
-ROWS_OF_SIMILAR = 256
-"""nodes whose similar nodes are compared at a time"""
+ROWS, PAIRS = 256, 2**24
+"""nodes, and pairs of nodes, that are compared at a time, whichever is less"""
+ROWS_OF_SIMILAR = 128
+"""nodes that are compared at a time with the similar nodes of any of them"""
 
 
 @dataclass(frozen=True)
@@ -63,16 +66,34 @@ class ShortLists:
 
 
 def rows_at_a_time(nodes: int, *, near: bool = False) -> int:
-    return ROWS_OF_SIMILAR if near else max(min(BLOCK, BLOCK_PAIRS // nodes), 16)
+    return ROWS_OF_SIMILAR if near else max(min(ROWS, PAIRS // nodes), 16)
 
 
 def _largest(weights: NodeWeights, rows: Tensor, length: int) -> tuple[Tensor, Tensor]:
     """The largest shares of every row and the nodes that have them."""
-    columns = weights.all_nodes()
     if weights.near is not None:
-        _, stored = weights.near.entries(rows)
-        columns = torch.cat([rows, weights.near.columns[stored]]).unique()
-    shares = weights.linear(rows, Candidates(columns), repel=False).shares
-    assert shares is not None
-    found, place = shares.topk(min(length, len(columns)), dim=1)
-    return found, columns[place]
+        shares, nodes = _of_similar_nodes(weights, weights.near, rows)
+    else:
+        found = weights.linear(rows, repel=False).shares
+        assert found is not None
+        shares, nodes = found, weights.all_nodes().expand_as(found)
+    largest, place = shares.topk(min(length, shares.size(1)), dim=1)
+    return largest, nodes.gather(1, place)
+
+
+def _of_similar_nodes(weights: NodeWeights, near: SparseMatrix, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """The shares of every row's own similar nodes, and which they are; what is left over holds the row and no share."""
+    similarity = weights.positive.similarity
+    assert similarity is not None
+    row, stored = near.entries(rows)
+    columns, place = near.columns[stored].unique(return_inverse=True)
+    position = torch.arange(len(row), device=row.device) - torch.searchsorted(row, row)
+    nodes = rows[:, None].repeat(1, int(position.max()) + 1 if len(row) else 1)
+    values = torch.zeros(nodes.shape, dtype=weights.dtype, device=rows.device)
+    nodes[row, position] = columns[place]
+    values[row, position] = similarity.block(rows, columns)[row, place]
+    values[nodes == rows[:, None]] = 0
+    no_node = Candidates(torch.arange(-nodes.size(1), 0, device=rows.device))
+    attract, _ = weights.positive.log(rows, no_node, values)
+    total = attract.logsumexp(dim=1, keepdim=True)
+    return torch.where(total > NONE, attract - total, NONE).exp(), nodes

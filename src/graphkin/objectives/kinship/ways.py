@@ -16,10 +16,10 @@ from graphkin.graphs.graph import Graph
 from graphkin.models.encoder import declares, memory_of, width_of
 from graphkin.objectives.kernels import kinship as kernel
 from graphkin.objectives.kernels.precision import of_encoder
-from graphkin.objectives.weighting import preparing_bytes, similarity_bytes
+from graphkin.objectives.weighting import EXACT_TEMPERATURES, pagerank_bytes, preparing_bytes, similarity_bytes
 from graphkin.similarity import NodeSimilarity
 from graphkin.support.parallel import peers
-from graphkin.weights.lists import LENGTH
+from graphkin.weights.lists import LENGTH, rows_at_a_time
 
 ANCHORS = 4096
 """of a sampled step, where no number is asked for"""
@@ -27,6 +27,9 @@ MOST_AT_ONCE = {"cpu": 10_000, "cuda": 200_000}
 """nodes of which all pairs are compared in every step: a step of more takes too long"""
 MOST_LISTED = {"cpu": 30_000, "cuda": 300_000}
 """nodes of which all pairs are compared once, for short lists"""
+
+BLOCKS_OF_LISTS = 14
+"""of nodes by candidates in float32 that are held at the peak while short lists are found"""
 
 
 def draws_anchors(method: Any, nodes: int) -> bool:
@@ -79,10 +82,20 @@ def _some_nodes(graph: Graph, method: MethodLike, device: torch.device) -> Execu
         step += memory_of(method.encoder, nodes, edges, width)
     else:
         step += memory_of(method.encoder, count, count, width) + 2 * 4 * count * graph.num_features
-    preparing = similarity_bytes(graph, method, "nothing", weights=False) + preparing_bytes(graph, method, "nothing", device)
+    preparing = similarity_bytes(graph, method, "nothing", weights=False) + _listing(graph, method, device)
     top_k = getattr(objective.similarity, "top_k", None)
     words = f"{count:,} anchors a step, each with one positive" + (f", {top_k:,} largest PageRanks of a node" if top_k else "")
     return _execution(words, method, device, 2 * count, lists + max(preparing, step), "nothing", waits=False)
+
+
+def _listing(graph: Graph, method: MethodLike, device: torch.device) -> int:
+    """What finding the similarity and the short lists takes at the peak."""
+    nodes, top_k = graph.num_nodes, getattr(method.objective.similarity, "top_k", None)
+    near = top_k is not None and nodes > EXACT_TEMPERATURES[device.type]
+    rows = min(rows_at_a_time(nodes, near=near), nodes)
+    columns = min(2 * rows * min(top_k, nodes), nodes) if near else nodes
+    blocks = BLOCKS_OF_LISTS * 4 * rows * columns
+    return blocks if top_k is None else max(pagerank_bytes(graph, top_k), blocks)
 
 
 def _projecting(objective: Any, rows: int, width: int) -> int:
