@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from graphkin import EnhancedInfoNCE, Graph, Similarity, fit
+from graphkin import GCN, MLP, EnhancedInfoNCE, Graph, Kinship, Method, Optimiser, Similarity, fit
 from graphkin.bench.measure import peak_memory
 from graphkin.errors import GraphError
 from graphkin.graphs.synthetic import community_graph
@@ -73,6 +73,28 @@ def test_a_recorded_step_learns_as_well_as_one_that_is_not(
     stepped = fit(cora, method, epochs=60, device="cuda", **options).losses
     assert replayed[:3] == pytest.approx(stepped[:3], rel=1e-3)
     assert sum(replayed[-10:]) == pytest.approx(sum(stepped[-10:]), rel=0.02)
+
+
+KINSHIP: list[dict[str, Any]] = [
+    {},
+    {"anchors": 700},
+    {"own": 0.2, "drop_positives": 0.4, "symmetric": True, "both_views": True},
+    {"own": 0.2, "drop_positives": 0.4, "symmetric": True, "both_views": True, "anchors": 700},
+]
+
+
+@pytest.mark.parametrize("settings", KINSHIP)
+@pytest.mark.parametrize("encoder", [MLP(hidden=32, dropout=0.2), GCN(hidden=32)])
+def test_kinship_is_recorded_and_learns_as_well(
+    cora: Graph, encoder: Any, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    method = Method("kin", encoder, None, Kinship(), Optimiser(epochs=60, learning_rate=1e-3)).configure(**settings)
+    replayed = fit(cora, method, device="cuda")
+    assert replayed.execution["recorded"]
+    monkeypatch.setattr(loop, "EPOCHS_BEFORE_RECORDING", 1000)
+    stepped = fit(cora, method, device="cuda").losses
+    assert replayed.losses[:3] == pytest.approx(stepped[:3], rel=1e-3)
+    assert sum(replayed.losses[-10:]) == pytest.approx(sum(stepped[-10:]), rel=0.02)
 
 
 @pytest.mark.parametrize("structure", ["ppr", "ppr-cosine"])

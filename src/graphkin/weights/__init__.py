@@ -6,6 +6,7 @@
 from graphkin.weights.attraction import Attraction, Effective, Repulsion
 from graphkin.weights.candidates import Candidates
 from graphkin.weights.functions import FunctionWeights
+from graphkin.weights.lists import ShortLists
 from graphkin.weights.node import LinearWeights, NodeWeights, PairWeights, StoredWeights
 from graphkin.weights.pairwise import (
     AllAlike,
@@ -44,6 +45,7 @@ __all__ = [
     "Repel",
     "Repulsion",
     "SameClass",
+    "ShortLists",
     "SomeNodes",
     "StoredWeights",
     "Uniform",

@@ -21,8 +21,7 @@ from graphkin.objectives.objective import Objective, Setup, Task
 from graphkin.objectives.weighting import check_similarity, node_weights, use_edges
 from graphkin.similarity import NodeSimilarity, Similarity
 from graphkin.support.components import SLOT, register
-from graphkin.weights import Attract, NodeWeights, Uniform
-from graphkin.weights.lists import ShortLists
+from graphkin.weights import Attract, NodeWeights, ShortLists, Uniform
 
 NOT_SAMPLED = ("candidates", "neighbours", "positives_sampled", "negatives_sampled")
 

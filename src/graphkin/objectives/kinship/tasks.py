@@ -18,8 +18,7 @@ from graphkin.objectives.kernels.precision import products_in
 from graphkin.objectives.objective import Setup, Task
 from graphkin.support.randomness import chances, generator, random_key
 from graphkin.support.sparse import SparseMatrix
-from graphkin.weights import NodeWeights
-from graphkin.weights.lists import ShortLists
+from graphkin.weights import NodeWeights, ShortLists
 
 
 class _TwoPasses(Task):

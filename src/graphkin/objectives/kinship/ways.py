@@ -91,11 +91,12 @@ def _some_nodes(graph: Graph, method: MethodLike, device: torch.device) -> Execu
 def _listing(graph: Graph, method: MethodLike, device: torch.device) -> int:
     """What finding the similarity and the short lists takes at the peak."""
     nodes, top_k = graph.num_nodes, getattr(method.objective.similarity, "top_k", None)
-    near = top_k is not None and nodes > EXACT_TEMPERATURES[device.type]
+    if top_k is None:
+        return BLOCKS_OF_LISTS * 4 * min(rows_at_a_time(nodes), nodes) * nodes
+    near = nodes > EXACT_TEMPERATURES[device.type]
     rows = min(rows_at_a_time(nodes, near=near), nodes)
-    columns = min(2 * rows * min(top_k, nodes), nodes) if near else nodes
-    blocks = BLOCKS_OF_LISTS * 4 * rows * columns
-    return blocks if top_k is None else max(pagerank_bytes(graph, top_k), blocks)
+    columns = min(2 * rows * top_k, nodes) if near else nodes
+    return max(pagerank_bytes(graph, top_k), BLOCKS_OF_LISTS * 4 * rows * columns)
 
 
 def _projecting(objective: Any, rows: int, width: int) -> int:
