@@ -123,7 +123,7 @@ def _backtracked(
 
 def _principal_axes(rows: Tensor) -> tuple[Tensor, Tensor]:
     """Squared singular values, and orthonormal axes [d, min(n, d)] that span the rows."""
-    if rows.shape[1] > rows.shape[0]:
+    if rows.shape[1] > rows.shape[0] + 1:
         _, values, axes = torch.linalg.svd(rows, full_matrices=False)
         return values.square(), axes.T
     values, vectors = torch.linalg.eigh(rows.T @ rows)
