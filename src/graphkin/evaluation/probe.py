@@ -46,7 +46,7 @@ def probe(rows: np.ndarray | csr_matrix, labels: np.ndarray, split: Split, devic
     On a few hundred nodes several C, from underfitted to overfitted, often share the best accuracy: the lowest log loss on
     validation nodes decides. A class without training nodes is never predicted.
     """
-    widest = WIDEST_SPARSE if issparse(rows) and rows.nnz < SPARSE_BELOW * math.prod(rows.shape) else WIDEST
+    widest = WIDEST if isinstance(rows, np.ndarray) or rows.nnz >= SPARSE_BELOW * math.prod(rows.shape) else WIDEST_SPARSE
     if min(rows.shape[1], len(split.train)) > widest:
         return probe_sklearn(rows, labels, split)
     return probe_torch(rows, labels, split, device)
@@ -144,7 +144,8 @@ def _span(rows: Tensor) -> Tensor:
     """Orthonormal axes [d, r] that span the rows [n, d], from the decomposition of their inner products [n, n]."""
     values, vectors = torch.linalg.eigh(rows @ rows.T)
     kept = values > NEGLIGIBLE * values[-1]
-    return rows.T @ (vectors[:, kept] / values[kept].sqrt())
+    axes: Tensor = rows.T @ (vectors[:, kept] / values[kept].sqrt())
+    return axes
 
 
 def _decisions(rows: np.ndarray | csr_matrix, weights: Tensor) -> np.ndarray:
@@ -170,13 +171,6 @@ def _parts(labels: np.ndarray, split: Split) -> tuple[np.ndarray, np.ndarray, np
     if found < 2:
         raise SplitError(f"the training set must hold at least 2 classes, found {found} in {len(train)} nodes.")
     return train, val, test
-
-
-def _span(rows: Tensor) -> Tensor:
-    """Orthonormal axes [d, r] that span the rows [n, d], from the decomposition of their inner products [n, n]."""
-    values, vectors = torch.linalg.eigh(rows @ rows.T)
-    kept = values > NEGLIGIBLE * values[-1]
-    return rows.T @ (vectors[:, kept] / values[kept].sqrt())
 
 
 def _moved(rows: np.ndarray | csr_matrix, device: torch.device | str) -> Tensor:
