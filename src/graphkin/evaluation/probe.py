@@ -28,8 +28,6 @@ WIDEST = 4096
 """``probe_torch`` decomposes at most so many features, or training rows where there are fewer of them"""
 WIDEST_SPARSE = 1024
 """the same for sparse rows, of which liblinear sees only the entries that are not zero"""
-NEGLIGIBLE = 1e-13
-"""A direction in which training rows have this share of their largest squared length moves no decision."""
 
 
 class ProbeResult(NamedTuple):
@@ -78,7 +76,7 @@ def probe_torch(
     classes = np.unique(labels[train])
     positive = classes[1:] if len(classes) == 2 else classes
     targets = torch.from_numpy(labels[train] == positive[:, None])
-    weights = _solved(_moved(rows[train], device), targets.to(device))
+    weights = logistic_regressions(_moved(rows[train], device), targets.to(device), STRENGTHS)
     unseen = rows[val]
     qualities = []
     for problems in weights:
@@ -125,27 +123,6 @@ def probe_adam(
     final = chosen.double().numpy()
     predicted = classes[(rows[test] @ final[:, :-1].T + final[:, -1]).argmax(1)]
     return ProbeResult(100 * float((predicted == labels[test]).mean()), 100 * best, math.inf)
-
-
-def _solved(rows: Tensor, targets: Tensor) -> Tensor:
-    """Weights and bias of all C and problems.
-
-    The weights of a penalised regression lie in the span of the rows: where these are fewer than the features, it is solved in
-    coordinates of that span.
-    """
-    if rows.shape[1] <= len(rows):
-        return logistic_regressions(rows, targets, STRENGTHS)
-    axes = _span(rows)
-    solved = logistic_regressions(rows @ axes, targets, STRENGTHS)
-    return torch.cat([solved[..., :-1] @ axes.T, solved[..., -1:]], dim=2)
-
-
-def _span(rows: Tensor) -> Tensor:
-    """Orthonormal axes [d, r] that span the rows [n, d], from the decomposition of their inner products [n, n]."""
-    values, vectors = torch.linalg.eigh(rows @ rows.T)
-    kept = values > NEGLIGIBLE * values[-1]
-    axes: Tensor = rows.T @ (vectors[:, kept] / values[kept].sqrt())
-    return axes
 
 
 def _decisions(rows: np.ndarray | csr_matrix, weights: Tensor) -> np.ndarray:

@@ -5,21 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import stats
 
+from graphkin.evaluation.comparison import Difference, paired
 from graphkin.experiments.definition import Experiment
 from graphkin.experiments.outcomes import Outcome
 from graphkin.experiments.store import Store
 from graphkin.experiments.trials import trials_of
-
-
-class Difference(NamedTuple):
-    points: float
-    p_value: float
-    """how often chance alone gives a difference this large; NaN where there are too few values for a test"""
 
 
 @dataclass(frozen=True)
@@ -68,13 +63,7 @@ class Cell:
 
     def paired_with(self, base: Cell) -> Difference | None:
         """The mean difference on the seeds that both have, which share parameters, views and split; paired t-test."""
-        shared = sorted(set(self.test) & set(base.test))
-        if not shared:
-            return None
-        gains = np.array([self.test[seed] - base.test[seed] for seed in shared])
-        if len(gains) < 3 or np.ptp(gains) < 1e-6:
-            return Difference(float(gains.mean()), math.nan)
-        return Difference(float(gains.mean()), float(stats.ttest_1samp(gains, 0).pvalue))
+        return paired(self.test, base.test)
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator
 
+from graphkin.evaluation.comparison import Difference
 from graphkin.experiments.definition import Experiment
-from graphkin.experiments.summary import Cell, Difference, Summary
+from graphkin.experiments.summary import Cell, Summary
 
-SIGNIFICANT = 0.05
 MISSING = "missing"
 UNKNOWN = "p unknown"
 VERDICTS = (
@@ -78,13 +78,9 @@ def p_text(p_value: float) -> str:
     return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
 
 
-def significant(difference: Difference) -> bool:
-    return difference.p_value < SIGNIFICANT
-
-
 def mark(difference: Difference) -> str:
     """▲ significantly above, ▼ significantly below, nothing where chance can explain the difference."""
-    if not significant(difference):
+    if not difference.significant:
         return ""
     return "▲" if difference.points > 0 else "▼"
 
@@ -229,7 +225,7 @@ def _verdict_on(gain: Difference | None) -> str:
     )
     if math.isnan(gain.p_value):
         return untested
-    return sure if significant(gain) else not_sure
+    return sure if gain.significant else not_sure
 
 
 def _where(experiment: Experiment, dataset: str, measure: str) -> str:
