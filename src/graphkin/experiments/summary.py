@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,8 @@ class Cell:
     epochs: int = 0
     seconds: float = 0.0
     """mean training time of a run"""
+    chosen: Mapping[int, str] = field(default_factory=dict)
+    """by seed, which row it is, where one was chosen"""
 
     @property
     def count(self) -> int:
@@ -109,6 +111,7 @@ class Summary:
                     "difference": None if published is None else [_number(part) for part in published],
                     "gain": None if gain is None else [_number(part) for part in gain],
                     "test": dict(cell.test),
+                    **({"chosen": dict(cell.chosen)} if cell.chosen else {}),
                 }
             )
         return {"name": self.experiment.name, "title": self.experiment.title, "base": self.experiment.base, "cells": listed}
@@ -145,5 +148,6 @@ def summarise(
             losses=tuple(np.mean(curves, axis=0).tolist()) if curves else (),
             epochs=trial.epochs,
             seconds=float(np.mean([outcome.seconds for outcome in found])) if found else 0.0,
+            chosen={outcome.seed: outcome.chosen[measure] for outcome in found if measure in outcome.chosen},
         )
     return Summary(experiment, cells, epochs)

@@ -143,6 +143,8 @@ def _seeds(cell: Cell) -> str:
 
 def _detail(cell: Cell) -> str:
     parts = [] if math.isnan(cell.val_mean) else [f"validation {cell.val_mean:.2f}"]
+    if cell.chosen:
+        parts.append(f"chosen: {named(list(cell.chosen.values()))}")
     if cell.seconds > 0:
         parts.append(f"{cell.seconds:.1f} s of training a run")
     return ", ".join(parts)
