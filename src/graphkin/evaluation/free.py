@@ -112,8 +112,9 @@ def named(chosen: Sequence[str]) -> str:
     counts = Counter(chosen).most_common()
     if len(counts) == 1:
         return counts[0][0]
-    parts = [f"{name} ({count} of {len(chosen)})" for name, count in counts[:NAMED]]
-    return ", ".join(parts) + (", ..." if len(counts) > NAMED else "")
+    rest = sum(count for _, count in counts[NAMED:])
+    shown = counts[:NAMED] + ([("others", rest)] if rest else [])
+    return ", ".join(f"{name} ({count} of {len(chosen)})" for name, count in shown)
 
 
 def advice(embedding: Scores, best: Scores) -> str | None:

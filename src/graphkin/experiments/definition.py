@@ -101,7 +101,7 @@ class Experiment:
         if any(row.baseline == BEST_FREE for row in self.rows) and not self.scored_by.validates:
             fitting = [name for name, protocol in PROTOCOLS.items() if protocol.validates]
             raise SettingError(
-                f"{BEST_FREE!r} is chosen on validation nodes, which {' and '.join(fitting)} have, found protocol {self.protocol}."
+                f"{BEST_FREE!r} needs validation nodes, which protocols {', '.join(fitting)} have, found {self.protocol}."
             )
         if self.base is not None:
             check_choice("base", self.base, names)
