@@ -219,7 +219,7 @@ def test_the_best_free_row_above_the_method_is_named() -> None:
     rows = (ExperimentRow("free", baseline="propagated features"), ExperimentRow("best", baseline="best free"), *BOTH)
     made = summary({"one": 1.0, "two": -1.0}, rows=rows)
     said = free_rows(made)
-    assert told(said, "only smoothed", "validation", "above", "Base+", "two") and "Propagated" not in said
+    assert told(said, "Training-free", "validation", "above", "Base+", "two") and "Propagated" not in said
     without = {key: Cell({}, {}, 4) if key[0] == "best" else one for key, one in made.cells.items()}
     assert free_rows(Summary(made.experiment, without)).startswith("Propagated features")
 

@@ -48,8 +48,6 @@ FREE: Mapping[str, FreeRow] = {
 }
 """by name; the names are in run files and in the keys of stored runs"""
 BEST_FREE = "best free"
-NAMED = 2
-"""So many of the chosen rows are named; the others are counted."""
 
 
 class FreeRows(Mapping[str, Rows]):
@@ -108,13 +106,14 @@ def best_free(scores: Mapping[str, Scores]) -> Scores | None:
 
 
 def named(chosen: Sequence[str]) -> str:
-    """Which rows were chosen: "PageRank 0.1", or "PageRank 0.1 (3 of 5), 2 hops (2 of 5)"."""
+    """Which rows were chosen: "2 hops", "mostly 2 hops" on more than half of the splits, "2 hops or 1 hop", "... or others"."""
     counts = Counter(chosen).most_common()
     if len(counts) == 1:
         return counts[0][0]
-    rest = sum(count for _, count in counts[NAMED:])
-    shown = counts[:NAMED] + ([("others", rest)] if rest else [])
-    return ", ".join(f"{name} ({count} of {len(chosen)})" for name, count in shown)
+    if 2 * counts[0][1] > len(chosen):
+        return f"mostly {counts[0][0]}"
+    names = [name for name, _ in counts]
+    return f"{names[0]} or {names[1]}" if len(names) == 2 else f"{names[0]}, {names[1]} or others"
 
 
 def advice(embedding: Scores, best: Scores) -> str | None:

@@ -23,7 +23,7 @@ VERDICTS = (
     "significantly below {base}",
     "not yet comparable with {base}",
 )
-CHOSEN_FREE = "Features that were only smoothed, or not even that, the best by validation, are"
+CHOSEN_FREE = "Training-free rows, the best by validation, are"
 NAMED = 3
 """So many points of a figure are named; if there are more, they are counted."""
 
