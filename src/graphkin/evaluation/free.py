@@ -32,6 +32,8 @@ class FreeRow:
 
     hops: tuple[int, ...] = ()
     alpha: float | None = None
+    unit_blocks: bool = False
+    """the rows of each hop are scaled to length 1 before they stand side by side"""
 
 
 FREE: Mapping[str, FreeRow] = {
@@ -45,6 +47,7 @@ FREE: Mapping[str, FreeRow] = {
     "PageRank 0.2": FreeRow(alpha=0.2),
     "PageRank 0.4": FreeRow(alpha=0.4),
     "hops 0-2": FreeRow(hops=(0, 1, 2)),
+    "unit hops 0-2": FreeRow(hops=(0, 1, 2), unit_blocks=True),
 }
 """by name; the names are in run files and in the keys of stored runs"""
 BEST_FREE = "best free"
@@ -68,7 +71,8 @@ class FreeRows(Mapping[str, Rows]):
         row = FREE[name]
         if row.alpha is not None:
             return pagerank_diffusion(self.adjacency, self.x, row.alpha)
-        return _side_by_side(powers(self.adjacency, self.x, row.hops))
+        parts = powers(self.adjacency, self.x, row.hops)
+        return _side_by_side([unit_length(part) for part in parts] if row.unit_blocks else parts)
 
 
 def _side_by_side(parts: Sequence[Features]) -> Tensor | Rows:
