@@ -3,9 +3,11 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 import scipy.sparse
 import torch
@@ -124,7 +126,7 @@ def test_paired_differences() -> None:
     assert few is not None and few.points == 2.5 and not few.significant
 
 
-def test_all_of_it_in_one_call(small: Graph) -> None:
+def test_all_of_it_in_one_call(small: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     def accuracy(rows: object) -> Scores:
         return evaluate(rows, small, splits=2, train=0.3, val=0.2)
 
@@ -132,6 +134,11 @@ def test_all_of_it_in_one_call(small: Graph) -> None:
         return evaluate(rows, small, protocol="clustering", splits=1)
 
     method = method_named("grace").configure(hidden=8)
+    needed = FreeRows(small).bytes_of("hops 0-2")
+    assert needed == 12 * 40 * 16 * 3
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(total=2 * needed - 1))
+    assert not {"hops 0-2", "unit hops 0-2"} & set(scored_baselines(accuracy, small, method)), "too large for this machine"
+    monkeypatch.undo()
     assert list(scored_baselines(accuracy, small, method)) == [BEST_FREE, "untrained encoder", *FREE]
     assert list(scored_baselines(clusters, small, method)) == ["untrained encoder", *FREE], "nothing to choose by"
 

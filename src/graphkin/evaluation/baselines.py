@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from graphkin.evaluation.free import BEST_FREE, FREE, FreeRows, best_free
 from graphkin.evaluation.rows import Rows, as_scipy
 from graphkin.evaluation.scores import Scores
+from graphkin.execution.memory import whole_memory
 from graphkin.graphs.adjacency import normalised_adjacency
 from graphkin.graphs.graph import Graph
 from graphkin.methods import Method
@@ -35,8 +37,13 @@ def baseline(name: str, graph: Graph, method: Method | None, seed: int = 0) -> T
 
 
 def scored_baselines(score: Callable[[Any], Scores], graph: Graph, method: Method, seed: int = 0) -> dict[str, Scores]:
-    """The best free row where the protocol can choose one, the untrained encoder, and all free rows."""
-    scores = {name: score(rows) for name, rows in FreeRows(graph).items()}
+    """The best free row where the protocol can choose one, the untrained encoder, and all free rows.
+
+    Free rows that could take more than half of the memory are left out; features as they are are always scored.
+    """
+    free = FreeRows(graph)
+    limit = whole_memory(torch.device("cpu")) / 2
+    scores = {name: score(free[name]) for name in free if name == "unit features" or free.bytes_of(name) <= limit}
     best = best_free(scores)
     chosen = {} if best is None else {BEST_FREE: best}
     return {**chosen, UNTRAINED: score(untrained(graph, method, seed)), **scores}

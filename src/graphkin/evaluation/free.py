@@ -60,6 +60,10 @@ class FreeRows(Mapping[str, Rows]):
         self.x = unit_length(graph.x)
         self.adjacency = normalised_adjacency(graph.edge_index, graph.num_nodes, self_loops=True, edge_weight=graph.edge_weight)
 
+    def bytes_of(self, name: str) -> int:
+        """What a row takes at most, in float32 and in the float64 that it is scored in."""
+        return (4 + 8) * self.x.shape[0] * self.x.shape[1] * max(len(FREE[name].hops), 1)
+
     def __iter__(self) -> Iterator[str]:
         return iter(FREE)
 
