@@ -154,7 +154,7 @@ def test_the_bank_of_cora_takes_seconds(cora: Graph) -> None:
     began = time.perf_counter()
     best = best_free({name: evaluate(rows, cora, splits=5) for name, rows in FreeRows(cora).items()})
     assert best is not None and best.mean > 83
-    assert time.perf_counter() - began < 60, "measured: 6 s on one core"
+    assert time.perf_counter() - began < 60, "10 to 15 s were measured on one core of a busy machine"
 
 
 @pytest.mark.data
