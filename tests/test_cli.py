@@ -16,10 +16,12 @@ from graphkin import Graph, load
 from graphkin.commands.cli import run
 from graphkin.commands.options.fit import parse_settings
 from graphkin.errors import SettingError
+from graphkin.evaluation.free import BEST_FREE, FREE
 from graphkin.evaluation.protocols import PROTOCOLS
 from graphkin.evaluation.scores import Scores
 from graphkin.support.sparse import SparseMatrix
 from graphkin.training import loop
+from tests.wording import told
 
 Capture = pytest.CaptureFixture[str]
 
@@ -61,7 +63,8 @@ def test_fit_writes_a_run_and_prints_scores(folder: Path, capsys: Capture, small
     assert "small: 40 nodes" in captured.out
     assert "grace+: trained for 3 epochs" in captured.out
     assert "protocol grace, 5 times" in captured.out
-    assert "propagated features" in captured.out
+    assert "best free: " in captured.out and "untrained encoder" in captured.out
+    assert "PageRank 0.05  " not in captured.out, "of the free rows only the best is printed"
     assert "epoch 3/3" in captured.err
     record = json.loads((folder / "run/run.json").read_text())
     assert record["method"] == "grace+"
@@ -108,9 +111,30 @@ def test_embed_and_evaluate(folder: Path, capsys: Capture) -> None:
     assert graphkin("evaluate", "again.npy", "small.npz", "--train", 0.3, "--val", 0.2, "--json") == 0
     record = json.loads(capsys.readouterr().out)
     assert len(record["accuracy"]) == 10
-    assert set(record["baselines"]) == {"raw features", "propagated features", "untrained encoder"}
+    assert set(record["baselines"]) == {BEST_FREE, "untrained encoder", *FREE}
+    assert set(record["baselines"][BEST_FREE]["chosen"]) <= set(FREE)
     assert graphkin("embed", "run/model.graphkin", "small.npz", "--out", "again.npy", "--overwrite", "--json") == 0
     assert json.loads(capsys.readouterr().out) == {"out": "again.npy", "nodes": 40, "dimensions": 8}
+
+
+def test_smoothed_features_that_are_better_are_named(folder: Path, capsys: Capture) -> None:
+    """Classes that only show in features averaged over neighbours, and an embedding that is noise."""
+    draw = np.random.default_rng(0)
+    labels = np.arange(300) % 3
+    chance = np.where(labels[:, None] == labels, 0.1, 0.002)
+    edges = np.argwhere(np.triu(draw.random((300, 300)) < chance, 1)).T
+    features = (draw.normal(size=(300, 8)) + 1.5 * np.eye(3, 8)[labels]).astype(np.float32)
+    np.savez("noisy.npz", x=features, edge_index=edges, y=labels)
+    np.save("noise.npy", draw.normal(size=(300, 4)))
+    assert graphkin("evaluate", "noise.npy", "noisy.npz", "--splits", 5) == 0
+    printed = capsys.readouterr().out
+    assert told(printed, "embeddings", "best free: ", "untrained encoder", *FREE)
+    assert told(printed, "Smoothed features without training", " % against ", "graphkin fit --method diffusion")
+    assert graphkin("evaluate", "noise.npy", "noisy.npz", "--splits", 5, "--json") == 0
+    assert json.loads(capsys.readouterr().out)["advice"] in " ".join(printed.split())
+    assert graphkin("evaluate", "noise.npy", "noisy.npz", "--splits", 2, "--protocol", "clustering") == 0
+    clusters = capsys.readouterr().out
+    assert told(clusters, "untrained encoder", *FREE) and "best free" not in clusters, "nothing to choose by"
 
 
 def test_graph_mlp_is_scored_on_the_test_mask_alone(folder: Path, capsys: Capture, small: Graph) -> None:

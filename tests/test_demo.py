@@ -48,7 +48,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Demo:
 
 def test_the_table_is_printed_and_written(demo: Demo) -> None:
     accuracies, seconds = demo.table["accuracies"], demo.table["seconds"]
-    assert list(accuracies) == list(seconds) == ["raw features", "propagated features", "untrained encoder", *RUNS]
+    assert list(accuracies) == list(seconds) == ["raw features", "propagated features", "untrained encoder", "best free", *RUNS]
     printed = [[cell.strip() for cell in line.split("│")] for line in demo.printed.splitlines()]
     shown = {cells[1]: cells[2] for cells in printed if len(cells) > 2}
     assert shown == {row: f"{accuracy:.2f}" for row, (accuracy,) in accuracies.items()}

@@ -24,8 +24,9 @@ import torch
 
 import graphkin
 from graphkin.commands import cli
-from graphkin.experiments import parse
+from graphkin.experiments import experiment_named, parse
 from graphkin.experiments.store import Store
+from graphkin.experiments.summary import Cell, Summary, summarise
 from graphkin.graphs import datasets
 from graphkin.graphs.catalogue import DATASETS
 from graphkin.graphs.graph import Graph
@@ -172,6 +173,18 @@ def test_readme_opens_with_the_two_commands() -> None:
 def test_the_results_are_the_committed_runs() -> None:
     assert results_pages.PAGE.read_text(encoding="utf-8") == results_pages.page()
     assert results_pages.readme(README) == README
+
+
+@pytest.mark.slow
+def test_the_short_table_shows_the_bar_once_it_was_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "best free" not in results_pages.short_table() and not results_pages.bars(), "no such run is committed"
+    bar = summarise(experiment_named("free"), results_pages._runs(), contents={"cora": "c"})
+    cells = {key: Cell({0: 85.0, 1: 86.0}, {}, 20) for key in bar.cells}
+    monkeypatch.setattr(results_pages, "bars", lambda: [Summary(bar.experiment, cells)])
+    first, _, *rows = results_pages.short_table().splitlines()
+    assert first.endswith("| propagated features | best free |")
+    shown = {row.split("|")[1].strip(): row.split("|")[-2].strip() for row in rows}
+    assert shown["GRACE, cora"] == "85.50 ± 0.71" and shown["GRACE, pubmed"] == shown["Graph-MLP, cora"] == "–"
 
 
 @pytest.mark.slow

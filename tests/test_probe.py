@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from benchmarks.probe import propagated
 from graphkin.errors import SettingError, SplitError
 from graphkin.evaluation import logistic
 from graphkin.evaluation import probe as module
-from graphkin.evaluation.logistic import logistic_regressions
+from graphkin.evaluation.logistic import logistic_regressions, with_ones
 from graphkin.evaluation.probe import STRENGTHS, ProbeResult, probe, probe_adam, probe_sklearn, probe_torch
 from graphkin.graphs.splits import Split, random_split
 from graphkin.support.randomness import generator
@@ -173,18 +174,41 @@ def test_probes_repeat_and_leave_the_global_random_state_alone(way: Way) -> None
 
 
 def test_who_solves_what(monkeypatch: pytest.MonkeyPatch) -> None:
+    """liblinear, where both features and training rows are many; of sparse rows fewer are many."""
     asked: list[str] = []
     for name in ("probe_sklearn", "probe_torch"):
         monkeypatch.setattr(module, name, lambda *_, name=name: asked.append(name))
-    rows, labels = clusters(30, 2, 4)
-    for case in (rows, csr_matrix(rows), np.ones((30, 1024)), np.ones((30, 1025))):
-        probe(case, labels, thirds(30))
-    assert asked == ["probe_torch", "probe_sklearn", "probe_torch", "probe_sklearn"]
+    monkeypatch.setattr(module, "WIDEST", 9)
+    monkeypatch.setattr(module, "WIDEST_SPARSE", 5)
+    labels = np.arange(60) % 2
+    few = csr_matrix(np.eye(60, 40))
+    for nodes, case in ((60, np.ones((60, 9))), (60, np.ones((60, 10))), (27, np.ones((60, 40)))):
+        probe(case, labels, thirds(nodes))
+    assert asked == ["probe_torch", "probe_sklearn", "probe_torch"]
     asked.clear()
-    monkeypatch.setattr(module, "WIDEST", 8)
-    probe_torch(csr_matrix(rows), labels, thirds(30))
-    probe_torch(np.ones((30, 11)), labels, thirds(30))
-    assert asked == ["probe_sklearn", "probe_sklearn"]
+    for nodes, case in ((15, few), (18, few), (27, csr_matrix(np.ones((60, 40)))), (30, csr_matrix(np.ones((60, 40))))):
+        probe(case, labels, thirds(nodes))
+    assert asked == ["probe_torch", "probe_sklearn", "probe_torch", "probe_sklearn"]
+
+
+@pytest.mark.parametrize("kind", [np.asarray, csr_matrix])
+@pytest.mark.parametrize("name", ["wide", "short of rank", "zeros", "one class against another"])
+def test_wide_rows_are_solved_in_the_span_of_the_training_rows(name: str, kind: Callable[[np.ndarray], Any]) -> None:
+    """With more features than rows, where the gradient in all features must vanish, too."""
+    rows, labels = clusters(90, 2 if name.startswith("one") else 4, 200, spread=3.0)
+    if name == "short of rank":
+        rows[:30] = rows[:10].repeat(3, axis=0)
+    if name == "zeros":
+        rows[:30] = 0
+    targets = torch.from_numpy(labels[:30] == np.unique(labels)[:, None])
+    seen, signs = with_ones(torch.from_numpy(rows[:30])), 2 * targets.double() - 1
+    weights = logistic_regressions(seen[:, :-1], targets, STRENGTHS)
+    for strength, solved in zip(STRENGTHS, weights, strict=True):
+        wrong = (-signs * (solved @ seen.T)).sigmoid()
+        gradient = solved - strength * (signs * wrong) @ seen
+        assert (gradient.norm(dim=1) <= 1e-5 * solved.norm(dim=1) + 1e-12).all()
+    scores, truth = (way(kind(rows), labels, thirds(90))[:2] for way in (probe_torch, probe_sklearn))
+    assert scores == pytest.approx(truth, abs=4)
 
 
 @pytest.mark.slow

@@ -214,6 +214,26 @@ def test_free_rows_above_the_method_are_named() -> None:
     assert free_rows(summary({"one": -1.0})) == ""
 
 
+def test_the_best_free_row_above_the_method_is_named() -> None:
+    """It stands for all free rows as soon as it has results."""
+    rows = (ExperimentRow("free", baseline="propagated features"), ExperimentRow("best", baseline="best free"), *BOTH)
+    made = summary({"one": 1.0, "two": -1.0}, rows=rows)
+    said = free_rows(made)
+    assert told(said, "Training-free", "validation", "above", "Base+", "two") and "Propagated" not in said
+    without = {key: Cell({}, {}, 4) if key[0] == "best" else one for key, one in made.cells.items()}
+    assert free_rows(Summary(made.experiment, without)).startswith("Propagated features")
+
+
+def test_scores_of_a_run_name_the_chosen_row(small: Graph, tmp_path: Path) -> None:
+    folder = run_folder(tmp_path / "run", small)
+    record = json.loads((folder / "run.json").read_text())
+    best = {**record["scores"]["baselines"]["raw features"], "chosen": ["2 hops", "2 hops"]}
+    record["scores"] |= {"advice": "Smoothed features score higher.", "baselines": {"best free": best, "2 hops": best}}
+    (folder / "run.json").write_text(json.dumps(record))
+    page = words_of(fit_page(folder, small, layout="pca"))
+    assert told(page, "Smoothed features score higher.", "best free: 2 hops")
+
+
 def test_other_rows_below_the_base_are_named() -> None:
     part = ExperimentRow("Part", "grace+(p)")
     rows = (ExperimentRow("raw features", baseline="raw features"), *BOTH, part)

@@ -23,6 +23,8 @@ ROWS: tuple[Table, ...] = (
     {"name": "features", "baseline": "raw features"},
     {"name": "propagated", "baseline": "propagated features", "seeds": 1},
     {"name": "untrained", "baseline": "untrained encoder", "method": "grace", "settings": {"hidden": 4}},
+    {"name": "PageRank", "baseline": "PageRank 0.1"},
+    {"name": "best", "baseline": "best free", "seeds": 1},
     {"name": "GRACE", "method": "grace", "settings": {"hidden": 4}},
     {"name": "GRACE+", "method": "grace+", "settings": {"hidden": 4}, "on": {"GRAPH": {"beta": 0.5}}},
     {"name": "grid", "method": "grace+", "settings": {"hidden": 4}, "grid": {"beta": [0.2, 0.8], "tau": [0.5]}},

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 def score_table(scores: Mapping[str, Mapping[str, Any]], graph: str) -> Table:
     """``scores`` are :meth:`Scores.as_dict` of each row."""
+    from graphkin.evaluation.free import named
+
     first = next(iter(scores.values()))
     shown = [name for name, values in first.items() if isinstance(values, list) and not name.startswith("val_")]
     count = len(first[shown[0]])
@@ -31,13 +33,26 @@ def score_table(scores: Mapping[str, Mapping[str, Any]], graph: str) -> Table:
     for measure in shown:
         table.add_column(f"{measure}, %", justify="right")
     for row, summary in scores.items():
-        table.add_row(row, *(_mean_and_spread(summary, measure) for measure in shown))
+        name = f"{row}: {named(summary['chosen'])}" if summary.get("chosen") else row
+        table.add_row(name, *(_mean_and_spread(summary, measure) for measure in shown))
     return table
 
 
 def _mean_and_spread(summary: Mapping[str, Any], measure: str) -> str:
     spread = f" ± {summary[f'{measure}_std']:.2f}" if len(summary[measure]) > 1 else ""
     return f"{summary[f'{measure}_mean']:.2f}{spread}"
+
+
+def print_scores(scores: Mapping[str, Any], graph: str, *, short: bool = False) -> None:
+    """``scores`` as run.json has them; ``short`` leaves out the free rows of which the best is shown."""
+    from graphkin.evaluation.free import BEST_FREE, FREE
+
+    rows = {scores["of"]: scores, **scores["baselines"]}
+    if short and BEST_FREE in rows:
+        rows = {name: row for name, row in rows.items() if name not in FREE}
+    console.print(score_table(rows, graph))
+    if "advice" in scores:
+        say(scores["advice"], style="yellow")
 
 
 def print_fit(graph: Graph, fitted: Fitted, record: dict[str, Any], embeddings: Path) -> None:
@@ -55,7 +70,7 @@ def print_fit(graph: Graph, fitted: Fitted, record: dict[str, Any], embeddings: 
     if "not_scored" in scores:
         say(f"not scored: {scores['not_scored']}")
     else:
-        console.print(score_table({scores["of"]: scores, **scores["baselines"]}, graph.name))
+        print_scores(scores, graph.name, short=True)
     say(f"wrote {embeddings}, model.graphkin, run.json")
 
 

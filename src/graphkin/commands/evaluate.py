@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphkin.commands.display import score_table
+from graphkin.commands.display import print_scores
 from graphkin.commands.options.evaluate import Evaluate
-from graphkin.commands.output import console, print_json
+from graphkin.commands.output import print_json
 from graphkin.commands.runs import graph_of_run, with_baselines
-from graphkin.evaluation.baselines import baselines
+from graphkin.evaluation.baselines import scored_baselines
 from graphkin.evaluation.evaluate import evaluate
 from graphkin.evaluation.protocols import PROTOCOLS
 from graphkin.evaluation.scores import Scores
@@ -26,12 +26,12 @@ def run(options: Evaluate) -> None:
 
     scores = {"embeddings": score(read_embeddings(options.embeddings, graph.ids))}
     if options.baselines:
-        rows = baselines(graph, resolve("grace", graph), options.seed)
-        scores |= {name: score(value) for name, value in rows.items()}
+        scores |= scored_baselines(score, graph, resolve("grace", graph), options.seed)
+    record = with_baselines(scores)
     if options.as_json:
-        print_json({"graph": graph.name, **with_baselines(scores)})
+        print_json({"graph": graph.name, **record})
     else:
-        console.print(score_table({name: value.as_dict() for name, value in scores.items()}, graph.name))
+        print_scores(record, graph.name)
 
 
 def print_protocols() -> None:

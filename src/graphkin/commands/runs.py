@@ -10,9 +10,10 @@ from typing import Any
 from torch import Tensor
 
 from graphkin.errors import InputError, OutputError
-from graphkin.evaluation.baselines import baselines as baseline_rows
+from graphkin.evaluation.baselines import scored_baselines
 from graphkin.evaluation.collapse import collapse
 from graphkin.evaluation.evaluate import evaluate
+from graphkin.evaluation.free import BEST_FREE, advice
 from graphkin.evaluation.own_classifier import own_accuracy
 from graphkin.evaluation.scores import Scores
 from graphkin.graphs.catalogue import DATASETS, DEFAULT
@@ -102,18 +103,24 @@ def scores_of(fitted: Fitted, graph: Graph, embeddings: Any, splits: int, seed: 
         if fitted.method.needs_labels:
             values: dict[str, tuple[float, ...]] = {"accuracy": (own_accuracy(fitted, graph),)}
             return with_baselines({fitted.method.name: Scores("own classifier on the test mask", values)})
-        scores = {fitted.method.name: evaluate(embeddings, graph, splits=splits, seed=seed)}
+
+        def score(rows: Any) -> Scores:
+            return evaluate(rows, graph, splits=splits, seed=seed)
+
+        scores = {fitted.method.name: score(embeddings)}
         if baselines:
-            rows = baseline_rows(graph, fitted.method, seed)
-            scores |= {name: evaluate(value, graph, splits=splits, seed=seed) for name, value in rows.items()}
+            scores |= scored_baselines(score, graph, fitted.method, seed)
         return with_baselines(scores)
     except InputError as reason:
         return {"not_scored": str(reason)}
 
 
 def with_baselines(scores: dict[str, Scores]) -> dict[str, Any]:
+    """As run.json has it: the scores of the first, and of the others as its baselines; advice where one of them is better."""
     (name, main), *others = scores.items()
-    return {**main.as_dict(), "of": name, "baselines": {row: value.as_dict() for row, value in others}}
+    found = {**main.as_dict(), "of": name, "baselines": {row: value.as_dict() for row, value in others}}
+    line = advice(main, scores[BEST_FREE]) if BEST_FREE in scores else None
+    return found if line is None else {**found, "advice": line}
 
 
 def write_run(

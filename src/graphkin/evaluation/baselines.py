@@ -2,32 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import Tensor
 
+from graphkin.evaluation.free import BEST_FREE, FREE, FreeRows, best_free
 from graphkin.evaluation.rows import Rows, as_scipy
+from graphkin.evaluation.scores import Scores
+from graphkin.execution.memory import whole_memory
 from graphkin.graphs.adjacency import normalised_adjacency
 from graphkin.graphs.graph import Graph
 from graphkin.methods import Method
 from graphkin.training.fitted import Fitted
 from graphkin.training.modules import modules_for
 
-BASELINES = ("raw features", "propagated features", "untrained encoder")
-
-
-def baselines(graph: Graph, method: Method, seed: int = 0) -> dict[str, Tensor | Rows]:
-    return {name: baseline(name, graph, method, seed) for name in BASELINES}
+UNTRAINED = "untrained encoder"
+BASELINES = ("raw features", "propagated features", UNTRAINED)
+"""those of the paper's tables; features as they are, without the scaling of :data:`FREE`"""
+EVERY_BASELINE = (*BASELINES, *FREE, BEST_FREE)
 
 
 def baseline(name: str, graph: Graph, method: Method | None, seed: int = 0) -> Tensor | Rows:
-    """The rows of one of :data:`BASELINES`; only the untrained encoder needs a method."""
+    """The rows of one of :data:`EVERY_BASELINE` but "best free"; only the untrained encoder needs a method."""
+    if name in FREE:
+        return FreeRows(graph)[name]
     if name == "raw features":
         return raw_features(graph)
     if name == "propagated features":
         return propagated_features(graph)
     assert method is not None
     return untrained(graph, method, seed)
+
+
+def scored_baselines(score: Callable[[Any], Scores], graph: Graph, method: Method, seed: int = 0) -> dict[str, Scores]:
+    """The best free row where the protocol can choose one, the untrained encoder, and all free rows.
+
+    Free rows that could take more than half of the memory are left out; features as they are are always scored.
+    """
+    free = FreeRows(graph)
+    limit = whole_memory(torch.device("cpu")) / 2
+    scores = {name: score(free[name]) for name in free if name == "unit features" or free.bytes_of(name) <= limit}
+    best = best_free(scores)
+    chosen = {} if best is None else {BEST_FREE: best}
+    return {**chosen, UNTRAINED: score(untrained(graph, method, seed)), **scores}
 
 
 def raw_features(graph: Graph) -> Tensor | Rows:

@@ -14,6 +14,8 @@ from torch.nn.functional import logsigmoid
 
 MEMORY = 2**29
 """bytes for the problems that are solved together"""
+NEGLIGIBLE = 1e-13
+"""A direction in which the rows have at most this share of their largest squared length moves no decision."""
 
 
 def logistic_regressions(
@@ -122,12 +124,16 @@ def _backtracked(
 
 
 def _principal_axes(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Squared singular values, and orthonormal axes [d, min(n, d)] that span the rows."""
-    if rows.shape[1] > rows.shape[0]:
-        _, values, axes = torch.linalg.svd(rows, full_matrices=False)
-        return values.square(), axes.T
-    values, vectors = torch.linalg.eigh(rows.T @ rows)
-    return values.clamp(min=0), vectors
+    """Squared singular values, and orthonormal axes [d, r] that span the rows: the weights lie in their span, too.
+
+    From the inner products of columns or of rows, whichever are fewer.
+    """
+    if rows.shape[1] <= rows.shape[0]:
+        values, vectors = torch.linalg.eigh(rows.T @ rows)
+        return values.clamp(min=0), vectors
+    values, vectors = torch.linalg.eigh(rows @ rows.T)
+    kept = values > NEGLIGIBLE * values[-1]
+    return values[kept], rows.T @ (vectors[:, kept] / values[kept].sqrt())
 
 
 def with_ones(rows: Tensor) -> Tensor:

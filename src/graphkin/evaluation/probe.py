@@ -18,13 +18,16 @@ from torch import Tensor
 from graphkin.errors import SplitError, check_whole
 from graphkin.evaluation.logistic import logistic_regressions, with_ones
 from graphkin.evaluation.rows import ROWS_AT_A_TIME
+from graphkin.graphs.arrays import SPARSE_BELOW
 from graphkin.graphs.splits import Split
 from graphkin.support.randomness import generator
 
 STRENGTHS = tuple(2.0**k for k in range(-10, 10))
 """values of C, the inverse of the penalty, among which validation accuracy chooses"""
-WIDEST = 1024
-"""``probe_torch`` decomposes at most so many features, or rows where there are more features than rows"""
+WIDEST = 4096
+"""``probe_torch`` decomposes at most so many features, or training rows where there are fewer of them"""
+WIDEST_SPARSE = 1024
+"""the same for sparse rows, of which liblinear sees only the entries that are not zero"""
 
 
 class ProbeResult(NamedTuple):
@@ -41,7 +44,8 @@ def probe(rows: np.ndarray | csr_matrix, labels: np.ndarray, split: Split, devic
     On a few hundred nodes several C, from underfitted to overfitted, often share the best accuracy: the lowest log loss on
     validation nodes decides. A class without training nodes is never predicted.
     """
-    if issparse(rows) or rows.shape[1] > WIDEST:
+    widest = WIDEST if isinstance(rows, np.ndarray) or rows.nnz >= SPARSE_BELOW * math.prod(rows.shape) else WIDEST_SPARSE
+    if min(rows.shape[1], len(split.train)) > widest:
         return probe_sklearn(rows, labels, split)
     return probe_torch(rows, labels, split, device)
 
@@ -67,18 +71,13 @@ def probe_sklearn(rows: np.ndarray | csr_matrix, labels: np.ndarray, split: Spli
 def probe_torch(
     rows: np.ndarray | csr_matrix, labels: np.ndarray, split: Split, device: torch.device | str = "cpu"
 ) -> ProbeResult:
-    """``probe_sklearn``, with all C and classes solved at once and to full precision.
-
-    Sparse rows, and wide rows where there are many of them, go to ``probe_sklearn``.
-    """
+    """``probe_sklearn``, with all C and classes solved at once and to full precision."""
     train, val, test = _parts(labels, split)
-    if issparse(rows) or rows.shape[1] > len(train) > WIDEST:
-        return probe_sklearn(rows, labels, split)
     classes = np.unique(labels[train])
     positive = classes[1:] if len(classes) == 2 else classes
     targets = torch.from_numpy(labels[train] == positive[:, None])
     weights = logistic_regressions(_moved(rows[train], device), targets.to(device), STRENGTHS)
-    unseen = _moved(rows[val], device)
+    unseen = rows[val]
     qualities = []
     for problems in weights:
         decisions = _decisions(unseen, problems)
@@ -89,8 +88,7 @@ def probe_torch(
     best = qualities.index(max(qualities))
     right = 0
     for part in np.split(test, range(ROWS_AT_A_TIME, len(test), ROWS_AT_A_TIME)):
-        decisions = _decisions(_moved(rows[part], device), weights[best])
-        right += int((classes[decisions.argmax(1)] == labels[part]).sum())
+        right += int((classes[_decisions(rows[part], weights[best]).argmax(1)] == labels[part]).sum())
     score = right / len(test)
     return ProbeResult(100 * score, 100 * qualities[best][0], STRENGTHS[best])
 
@@ -127,9 +125,13 @@ def probe_adam(
     return ProbeResult(100 * float((predicted == labels[test]).mean()), 100 * best, math.inf)
 
 
-def _decisions(rows: Tensor, weights: Tensor) -> np.ndarray:
+def _decisions(rows: np.ndarray | csr_matrix, weights: Tensor) -> np.ndarray:
     """f [n, classes] of the problems [classes, d + 1]; one problem decides between two classes."""
-    values = (weights[:, :-1] @ rows.T + weights[:, -1:]).T.cpu().numpy()
+    if issparse(rows):
+        solved = weights.cpu().numpy()
+        values = rows @ solved[:, :-1].T + solved[:, -1]
+    else:
+        values = (weights[:, :-1] @ _moved(rows, weights.device).T + weights[:, -1:]).T.cpu().numpy()
     return np.concatenate([-values, values], axis=1) if len(weights) == 1 else values
 
 

@@ -72,6 +72,11 @@ class Protocol:
     def options(self) -> tuple[Option, ...]:
         return (() if self.splits is None else self.splits.options) + self.score_options
 
+    @property
+    def validates(self) -> bool:
+        """Whether its main measure is also known on validation nodes."""
+        return f"val_{next(iter(self.measures))}" in self.measures
+
     def settled(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The value of every option: the given one, checked, or its default."""
         known = {option.name: option for option in self.options}

@@ -14,6 +14,8 @@ class Scores:
 
     protocol: str
     values: dict[str, tuple[float, ...]]
+    chosen: tuple[str, ...] = ()
+    """which row each value is of, where one was chosen among several"""
 
     @property
     def test(self) -> tuple[float, ...]:
@@ -32,6 +34,8 @@ class Scores:
         summary: dict[str, Any] = {"protocol": self.protocol}
         for name, values in self.values.items():
             summary |= {f"{name}_mean": float(np.mean(values)), f"{name}_std": _spread(values), name: list(values)}
+        if self.chosen:
+            summary["chosen"] = list(self.chosen)
         return summary
 
     def __str__(self) -> str:

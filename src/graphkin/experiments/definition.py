@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from graphkin.errors import SettingError, check_choice, check_text, check_whole
-from graphkin.evaluation.baselines import BASELINES
+from graphkin.evaluation.baselines import EVERY_BASELINE, UNTRAINED
+from graphkin.evaluation.free import BEST_FREE
 from graphkin.evaluation.protocols import PROTOCOLS, Protocol
 from graphkin.methods import Method, ideal, method_named, presets
 
@@ -40,10 +41,10 @@ class ExperimentRow:
             if count is not None:
                 check_whole("seeds", count, at_least=1, at_most=MOST_SEEDS)
         if self.baseline is not None:
-            check_choice("baseline", self.baseline, BASELINES)
-        if self.method is None and self.baseline in (None, "untrained encoder"):
+            check_choice("baseline", self.baseline, EVERY_BASELINE)
+        if self.method is None and self.baseline in (None, UNTRAINED):
             raise SettingError(f"row {self.name!r} needs a method.")
-        if self.method is not None and self.baseline not in (None, "untrained encoder"):
+        if self.method is not None and self.baseline not in (None, UNTRAINED):
             raise SettingError(f"row {self.name!r} must have a method or a baseline, found {self.method} and {self.baseline}.")
 
     def chosen(self, dataset: str, epochs: int | None = None) -> Method | None:
@@ -97,6 +98,11 @@ class Experiment:
         names = [row.name for row in self.rows]
         if not names or len(set(names)) < len(names):
             raise SettingError(f"{self.name} needs rows with different names, found {names}.")
+        if any(row.baseline == BEST_FREE for row in self.rows) and not self.scored_by.validates:
+            fitting = [name for name, protocol in PROTOCOLS.items() if protocol.validates]
+            raise SettingError(
+                f"{BEST_FREE!r} needs validation nodes, which protocols {', '.join(fitting)} have, found {self.protocol}."
+            )
         if self.base is not None:
             check_choice("base", self.base, names)
 

@@ -8,19 +8,18 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
 from graphkin.errors import InputError
 from graphkin.evaluation.baselines import baseline
-from graphkin.evaluation.evaluate import evaluate
+from graphkin.evaluation.free import BEST_FREE, FREE
 from graphkin.evaluation.own_classifier import own_accuracy
-from graphkin.evaluation.scores import Scores
 from graphkin.evaluation.split_sources import public_splits
 from graphkin.experiments.jobs import Job
 from graphkin.experiments.outcomes import Outcome
+from graphkin.experiments.scoring import Measured, score, score_best_free, score_free
 from graphkin.experiments.trials import Trial, similarity_of
 from graphkin.graphs.graph import Graph
 from graphkin.graphs.splits import few_labels
@@ -33,8 +32,6 @@ from graphkin.training.fitted import Fitted
 from graphkin.training.plan import Plan, Prepared, plan
 
 CURVE_POINTS = 32
-Measured = tuple[dict[str, float], dict[str, float]]
-"""in percent, by measure: on test and on validation nodes"""
 
 
 @dataclass(frozen=True)
@@ -98,8 +95,7 @@ def learn(
     trial = job.trial
     if trial.baseline is not None:
         for seed in job.seeds:
-            rows = baseline(trial.baseline, graph, trial.method, seed)
-            yield Learned(trial, seed, functools.partial(score, trial, rows, _for_scoring(graph), seed))
+            yield Learned(trial, seed, _baseline_scoring(trial, graph, seed))
         return
     assert trial.method is not None
     try:
@@ -144,6 +140,17 @@ def _trained(
         yield Learned(trial, fitted.seed, values, _thinned(fitted.losses), fitted.seconds["train"], fitted.kernel)
 
 
+def _baseline_scoring(trial: Trial, graph: Graph, seed: int) -> Callable[[], Measured]:
+    """Free rows are computed where they are scored: they are many times larger than the features."""
+    assert trial.baseline is not None
+    if trial.baseline == BEST_FREE:
+        return functools.partial(score_best_free, trial, graph, seed)
+    if trial.baseline in FREE:
+        return functools.partial(score_free, trial, trial.baseline, graph, seed)
+    rows = baseline(trial.baseline, graph, trial.method, seed)
+    return functools.partial(score, trial, rows, _for_scoring(graph), seed)
+
+
 def _scoring(trial: Trial, fitted: Fitted, graph: Graph) -> Callable[[], Measured]:
     """The call that scores a run. A classifier predicts here, so that its model stays in this process."""
     if not fitted.method.needs_labels:
@@ -153,38 +160,20 @@ def _scoring(trial: Trial, fitted: Fitted, graph: Graph) -> Callable[[], Measure
     return functools.partial(_known, measure, test, val)
 
 
-def score(trial: Trial, rows: Any, graph: Graph, seed: int) -> Measured:
-    """All measures of rows by the trial's protocol; each seed has a split of its own."""
-    protocol = trial.protocol
-    in_turn = protocol.splits is not None and protocol.splits.in_turn and len(graph.public_splits) > 1
-    splits: Any = [graph.public_splits[seed % len(graph.public_splits)]] if in_turn else 1
-    test, val = {}, {}
-    known: dict[str, Scores] = {}
-    for name, column in trial.columns.items():
-        options = json.dumps(column.options, sort_keys=True)
-        if options not in known:
-            known[options] = evaluate(rows, graph, protocol=protocol, splits=splits, seed=seed, **column.options)
-        values = known[options].values
-        test[name] = values[column.measure][0]
-        if f"val_{column.measure}" in values:
-            val[name] = values[f"val_{column.measure}"][0]
-    return test, val
-
-
 def outcome(learned: Learned, measured: Measured) -> Outcome:
-    test, val = measured
     where = environment()
     where.pop("finished")
     return Outcome(
         learned.trial.key,
         learned.seed,
-        test,
-        val,
+        measured.test,
+        measured.val,
         learned.losses,
         round(learned.seconds, 3),
         learned.kernel,
         datetime.now(UTC).isoformat(timespec="seconds"),
         json.dumps({**where, "commit": commit()}),
+        measured.chosen,
     )
 
 
@@ -224,7 +213,7 @@ def _with_labels(trial: Trial, graph: Graph, seed: int) -> Graph:
 
 
 def _known(measure: str, test: float, val: float) -> Measured:
-    return {measure: test}, {measure: val}
+    return Measured({measure: test}, {measure: val})
 
 
 def _rows(embeddings: torch.Tensor) -> np.ndarray:

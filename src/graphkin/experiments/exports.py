@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from graphkin.experiments.choices import add_choice, read_choices
 from graphkin.experiments.outcomes import Outcome
 from graphkin.support.files import parse_json, read_json
 
@@ -16,6 +17,7 @@ FORMAT = "graphkin-results"
 FORMAT_VERSION = 1
 CSV_COLUMNS = (
     *("graph", "method", "protocol", "seed", "measure", "test", "val", "seconds", "kernel", "finished", "task", "settings"),
+    "chosen",
 )
 RUN_COLUMNS = ("task", "seed", "test", "val", "losses", "seconds", "kernel", "finished", "environment")
 
@@ -36,9 +38,15 @@ def as_json(database: sqlite3.Connection) -> str:
             json.dumps([task, seed, parse_json(test), parse_json(val), parse_json(losses), *rest])
             for task, seed, test, val, losses, *rest in runs
         ),
-        "]}\n",
+        f"]{_choices(database)}}}\n",
     ]
     return "\n".join(lines)
+
+
+def _choices(database: sqlite3.Connection) -> str:
+    """A table of its own, which files of earlier versions and stores without choices do not have."""
+    lines = [json.dumps([task, seed, chosen]) for (task, seed), chosen in read_choices(database).items()]
+    return ', "choices": [\n' + ",\n".join(lines) + "\n]" if lines else ""
 
 
 def read_export(path: Path, database: sqlite3.Connection) -> None:
@@ -53,6 +61,8 @@ def read_export(path: Path, database: sqlite3.Connection) -> None:
     for task, seed, test, val, losses, *rest in data["runs"]:
         values = (task, seed, json.dumps(test), json.dumps(val), json.dumps(losses), *rest)
         database.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
+    for task, seed, chosen in data.get("choices", []):
+        add_choice(database, task, seed, chosen)
 
 
 def write_csv(path: Path, trials: Mapping[str, dict[str, Any]], outcomes: Iterable[Outcome]) -> None:
@@ -65,4 +75,14 @@ def write_csv(path: Path, trials: Mapping[str, dict[str, Any]], outcomes: Iterab
             settings = json.dumps(trial["method"])
             for measure, value in outcome.test.items():
                 what = (trial["graph"], method, trial["protocol"], outcome.seed, measure, value, outcome.val.get(measure))
-                writer.writerow([*what, outcome.seconds, outcome.kernel, outcome.finished, outcome.trial, settings])
+                writer.writerow(
+                    [
+                        *what,
+                        outcome.seconds,
+                        outcome.kernel,
+                        outcome.finished,
+                        outcome.trial,
+                        settings,
+                        outcome.chosen.get(measure),
+                    ]
+                )

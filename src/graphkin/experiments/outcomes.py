@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from graphkin.support.files import parse_json
@@ -15,7 +15,7 @@ TRIAL = {
 }
 OUTCOME = {
     **{"seed": int, "test": {...: float}, "val": {...: float}, "losses": [float], "seconds": float},
-    **{"kernel": (str, None), "finished": str},
+    **{"kernel": (str, None), "finished": str, "chosen": {...: str}},
 }
 ENVIRONMENT = {"machine?": (dict, None), "versions?": (dict, None), "commit?": (str, None)}
 
@@ -36,6 +36,8 @@ class Outcome:
     finished: str
     environment: str
     """JSON: versions, machine, commit"""
+    chosen: dict[str, str] = field(default_factory=dict)
+    """by measure, which row it is, where one was chosen"""
 
 
 def check_outcomes(trials: Mapping[str, Any], outcomes: Iterable[Outcome]) -> None:

@@ -14,12 +14,14 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from graphkin.errors import InputError, OutputError, first_line
+from graphkin.experiments.choices import add_choice, read_choices
 from graphkin.experiments.exports import FORMAT, FORMAT_VERSION, as_json, read_export, write_csv
 from graphkin.experiments.outcomes import Outcome, check_outcomes
 from graphkin.support.files import check_writable, parse_json, reason_of, write_whole
@@ -97,10 +99,12 @@ class Store:
             f"JOIN environments e ON e.id = environment {where} ORDER BY task, seed",
             values,
         )
-        return [
+        chosen = read_choices(self._database)
+        outcomes = [
             Outcome(key, seed, parse_json(test), parse_json(val), tuple(parse_json(losses)), *rest)
             for key, seed, test, val, losses, *rest in found
         ]
+        return [replace(one, chosen=chosen.get((one.trial, one.seed), {})) if chosen else one for one in outcomes]
 
     def trials(self) -> dict[str, dict[str, Any]]:
         """Descriptions by key."""
@@ -133,6 +137,7 @@ class Store:
             database.execute(
                 "INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (outcome.trial, outcome.seed, *measured, *rest)
             )
+            add_choice(database, outcome.trial, outcome.seed, outcome.chosen)
             database.execute("DELETE FROM claims WHERE task = ? AND seed = ?", (outcome.trial, outcome.seed))
 
     def claim(self, trial: str, seeds: Iterable[int]) -> tuple[int, ...]:

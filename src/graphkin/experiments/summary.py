@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from scipy import stats
 
+from graphkin.evaluation.comparison import Difference, paired
 from graphkin.experiments.definition import Experiment
 from graphkin.experiments.outcomes import Outcome
 from graphkin.experiments.store import Store
 from graphkin.experiments.trials import trials_of
-
-
-class Difference(NamedTuple):
-    points: float
-    p_value: float
-    """how often chance alone gives a difference this large; NaN where there are too few values for a test"""
 
 
 @dataclass(frozen=True)
@@ -38,6 +33,8 @@ class Cell:
     epochs: int = 0
     seconds: float = 0.0
     """mean training time of a run"""
+    chosen: Mapping[int, str] = field(default_factory=dict)
+    """by seed, which row it is, where one was chosen"""
 
     @property
     def count(self) -> int:
@@ -68,13 +65,7 @@ class Cell:
 
     def paired_with(self, base: Cell) -> Difference | None:
         """The mean difference on the seeds that both have, which share parameters, views and split; paired t-test."""
-        shared = sorted(set(self.test) & set(base.test))
-        if not shared:
-            return None
-        gains = np.array([self.test[seed] - base.test[seed] for seed in shared])
-        if len(gains) < 3 or np.ptp(gains) < 1e-6:
-            return Difference(float(gains.mean()), math.nan)
-        return Difference(float(gains.mean()), float(stats.ttest_1samp(gains, 0).pvalue))
+        return paired(self.test, base.test)
 
 
 @dataclass(frozen=True)
@@ -120,6 +111,7 @@ class Summary:
                     "difference": None if published is None else [_number(part) for part in published],
                     "gain": None if gain is None else [_number(part) for part in gain],
                     "test": dict(cell.test),
+                    **({"chosen": dict(cell.chosen)} if cell.chosen else {}),
                 }
             )
         return {"name": self.experiment.name, "title": self.experiment.title, "base": self.experiment.base, "cells": listed}
@@ -156,5 +148,6 @@ def summarise(
             losses=tuple(np.mean(curves, axis=0).tolist()) if curves else (),
             epochs=trial.epochs,
             seconds=float(np.mean([outcome.seconds for outcome in found])) if found else 0.0,
+            chosen={outcome.seed: outcome.chosen[measure] for outcome in found if measure in outcome.chosen},
         )
     return Summary(experiment, cells, epochs)

@@ -8,6 +8,7 @@ import json
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
+from graphkin.evaluation.free import BEST_FREE, FREE
 from graphkin.evaluation.protocols import Column, Protocol
 from graphkin.experiments.definition import Experiment
 from graphkin.methods import Method, key_form
@@ -32,7 +33,7 @@ class Trial:
     @functools.cached_property
     def description(self) -> str:
         """JSON that is the same for two trials exactly if they give the same numbers."""
-        known = {
+        known: dict[str, object] = {
             "graph": self.graph,
             "content": self.content,
             "protocol": self.protocol.name,
@@ -41,6 +42,8 @@ class Trial:
             "method": None if self.method is None else key_form(self.method),
             "numbers": NUMBERS,
         }
+        if self.baseline == BEST_FREE:
+            known["among"] = list(FREE)
         return json.dumps(known, sort_keys=True)
 
     @functools.cached_property

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-from graphkin.experiments.summary import Cell, Difference, Summary
+from graphkin.evaluation.comparison import Difference
+from graphkin.experiments.summary import Cell, Summary
 from graphkin.report.reading import (
     MISSING,
     accuracy_only,

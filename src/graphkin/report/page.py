@@ -28,11 +28,11 @@ from graphkin.support.shapes import check_shape
 from graphkin.training.embeddings import FORMATS, read_embeddings
 from graphkin.training.fitted import load
 
-SCORES = {"protocol": str, "accuracy": [float], "accuracy_mean": float, "accuracy_std": float}
+SCORES = {"protocol": str, "accuracy": [float], "accuracy_mean": float, "accuracy_std": float, "chosen?": [str]}
 RECORD = {
     **{"method": str, "finished": str, "seed": int, "epochs": int, "losses": [float], "settings": dict},
     "graph": {"name": str, "nodes": int, "edges": int, "features": int, "notes?": [str]},
-    "scores": ({"not_scored": str}, {**SCORES, "of": str, "baselines": {...: SCORES}}),
+    "scores": ({"not_scored": str}, {**SCORES, "of": str, "baselines": {...: SCORES}, "advice?": str}),
     **{"versions": dict, "machine": dict, "seconds?": {"train": float}, "kernel?": (str, None), "warning?": (str, None)},
 }
 """what a page needs of a run file"""

@@ -6,10 +6,11 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator
 
+from graphkin.evaluation.comparison import Difference
+from graphkin.evaluation.free import BEST_FREE, named
 from graphkin.experiments.definition import Experiment
-from graphkin.experiments.summary import Cell, Difference, Summary
+from graphkin.experiments.summary import Cell, Summary
 
-SIGNIFICANT = 0.05
 MISSING = "missing"
 UNKNOWN = "p unknown"
 VERDICTS = (
@@ -22,6 +23,7 @@ VERDICTS = (
     "significantly below {base}",
     "not yet comparable with {base}",
 )
+CHOSEN_FREE = "Training-free rows, the best by validation, are"
 NAMED = 3
 """So many points of a figure are named; if there are more, they are counted."""
 
@@ -78,13 +80,9 @@ def p_text(p_value: float) -> str:
     return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
 
 
-def significant(difference: Difference) -> bool:
-    return difference.p_value < SIGNIFICANT
-
-
 def mark(difference: Difference) -> str:
     """▲ significantly above, ▼ significantly below, nothing where chance can explain the difference."""
-    if not significant(difference):
+    if not difference.significant:
         return ""
     return "▲" if difference.points > 0 else "▼"
 
@@ -161,21 +159,38 @@ def failed_runs(summary: Summary) -> str:
 
 
 def free_rows(summary: Summary) -> str:
-    """Where features that are only propagated have a higher mean than "+", in a sentence; empty where there are none."""
+    """Where rows that cost no training have a higher mean than "+", in a sentence; empty where there are none.
+
+    The row is the best one by validation, where the experiment has it with results; otherwise propagated features.
+    """
     experiment = summary.experiment
     row = enhanced_row(experiment)
-    free = next((one.name for one in experiment.rows if one.baseline == "propagated features"), None)
-    if row is None or free is None:
+    for baseline, words in ((BEST_FREE, CHOSEN_FREE), ("propagated features", "Propagated features, which cost nothing, are")):
+        free = next((one.name for one in experiment.rows if one.baseline == baseline), None)
+        if row is None or free is None:
+            continue
+        known, above = 0, []
+        for dataset, measure in itertools.product(experiment.datasets, experiment.measures):
+            ours, theirs = (cell_of(summary, name, dataset, measure) for name in (row, free))
+            if ours.count and theirs.count:
+                known += 1
+                above += [_where(experiment, dataset, measure)] if theirs.mean > ours.mean else []
+        if known:
+            return f"{words} above {row} {_places(experiment, above, known)}." if above else ""
+    return ""
+
+
+def choices(summary: Summary) -> str:
+    """Which rows validation chose, by dataset, in a sentence; empty where nothing was chosen."""
+    experiment = summary.experiment
+    found: dict[str, list[str]] = {}
+    for (_, dataset, _), cell in summary.cells.items():
+        if cell.chosen:
+            found.setdefault(dataset, []).extend(cell.chosen.values())
+    if not found:
         return ""
-    known, above = 0, []
-    for dataset, measure in itertools.product(experiment.datasets, experiment.measures):
-        ours, theirs = (cell_of(summary, name, dataset, measure) for name in (row, free))
-        if ours.count and theirs.count:
-            known += 1
-            above += [_where(experiment, dataset, measure)] if theirs.mean > ours.mean else []
-    if not above:
-        return ""
-    return f"Propagated features, which cost nothing, are above {row} {_places(experiment, above, known)}."
+    rows = enumerated(dict.fromkeys(row.name for row in experiment.rows if row.baseline == BEST_FREE))
+    return f"Chosen on validation nodes as {rows}: {'; '.join(f'on {one} {named(names)}' for one, names in found.items())}."
 
 
 def others_below(summary: Summary) -> str:
@@ -198,7 +213,7 @@ def others_below(summary: Summary) -> str:
 def sentences_of(summary: Summary) -> list[str]:
     if summary.cut_to is not None:
         return [f"Training was cut to {counted(summary.cut_to, 'epoch')}: nothing here is a result."]
-    readings = (verdict, others_below, free_rows, agreement, failed_runs)
+    readings = (verdict, others_below, free_rows, choices, agreement, failed_runs)
     return [text for reading in readings if (text := reading(summary))]
 
 
@@ -229,7 +244,7 @@ def _verdict_on(gain: Difference | None) -> str:
     )
     if math.isnan(gain.p_value):
         return untested
-    return sure if significant(gain) else not_sure
+    return sure if gain.significant else not_sure
 
 
 def _where(experiment: Experiment, dataset: str, measure: str) -> str:

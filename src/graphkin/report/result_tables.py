@@ -6,8 +6,11 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+from graphkin.evaluation.baselines import UNTRAINED
+from graphkin.evaluation.comparison import Difference
+from graphkin.evaluation.free import named
 from graphkin.experiments.definition import ExperimentRow
-from graphkin.experiments.summary import Cell, Difference, Summary
+from graphkin.experiments.summary import Cell, Summary
 from graphkin.report.reading import MISSING, UNKNOWN, against_published, cell_of, gain_of, mark, p_text, place, signed, spread
 
 SORTED_BY = {"ours": "our mean", "published": "published mean", "difference": "difference", "gain": "gain over base"}
@@ -99,7 +102,8 @@ def score_rows(scores: dict[str, Any]) -> list[tuple[str, str, float]]:
     found = []
     for name, row in rows.items():
         several = len(row["accuracy"]) > 1
-        found.append((name, spread(row["accuracy_mean"], row["accuracy_std"] if several else math.nan), row["accuracy_mean"]))
+        shown = f"{name}: {named(row['chosen'])}" if row.get("chosen") else name
+        found.append((shown, spread(row["accuracy_mean"], row["accuracy_std"] if several else math.nan), row["accuracy_mean"]))
     return found
 
 
@@ -139,6 +143,8 @@ def _seeds(cell: Cell) -> str:
 
 def _detail(cell: Cell) -> str:
     parts = [] if math.isnan(cell.val_mean) else [f"validation {cell.val_mean:.2f}"]
+    if cell.chosen:
+        parts.append(f"chosen: {named(list(cell.chosen.values()))}")
     if cell.seconds > 0:
         parts.append(f"{cell.seconds:.1f} s of training a run")
     return ", ".join(parts)
@@ -149,7 +155,7 @@ def _shown(difference: Difference | None) -> Shown | None:
 
 
 def _settings(summary: Summary, row: ExperimentRow, dataset: str) -> dict[str, str]:
-    if row.baseline in ("raw features", "propagated features"):
+    if row.baseline not in (None, UNTRAINED):
         return {}
     method = row.chosen(dataset)
     if method is None:

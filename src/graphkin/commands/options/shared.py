@@ -29,7 +29,9 @@ QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")
 SeedOption = Annotated[int, typer.Option(help="The one source of all randomness.")]
 SplitsOption = Annotated[int, typer.Option(help="How many random splits to score on.")]
 CheckpointOption = Annotated[int | None, typer.Option(help="Save a checkpoint every so many epochs.")]
-BaselinesOption = Annotated[bool, typer.Option(help="Also score training-free baselines: features and an untrained encoder.")]
+BaselinesOption = Annotated[
+    bool, typer.Option(help="Also score training-free rows: features, smoothed features, an untrained encoder.")
+]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,68 @@
+"""What a run is worth by its trial's protocol: rows that were trained or computed, and the best of the free ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Any
+
+from graphkin.evaluation.evaluate import evaluate
+from graphkin.evaluation.free import FREE, FreeRows
+from graphkin.evaluation.scores import Scores
+from graphkin.experiments.trials import Trial
+from graphkin.graphs.graph import Graph
+
+
+@dataclass(frozen=True)
+class Measured:
+    """In percent, by measure: on test and on validation nodes."""
+
+    test: dict[str, float]
+    val: dict[str, float]
+    chosen: dict[str, str] = field(default_factory=dict)
+    """by measure, which row the numbers are of, where one was chosen"""
+
+
+def score(trial: Trial, rows: Any, graph: Graph, seed: int) -> Measured:
+    """All measures of rows by the trial's protocol; each seed has a split of its own."""
+    protocol = trial.protocol
+    in_turn = protocol.splits is not None and protocol.splits.in_turn and len(graph.public_splits) > 1
+    splits: Any = [graph.public_splits[seed % len(graph.public_splits)]] if in_turn else 1
+    test, val = {}, {}
+    known: dict[str, Scores] = {}
+    for name, column in trial.columns.items():
+        options = json.dumps(column.options, sort_keys=True)
+        if options not in known:
+            known[options] = evaluate(rows, graph, protocol=protocol, splits=splits, seed=seed, **column.options)
+        values = known[options].values
+        test[name] = values[column.measure][0]
+        if f"val_{column.measure}" in values:
+            val[name] = values[f"val_{column.measure}"][0]
+    return Measured(test, val)
+
+
+_measured: dict[Hashable, Measured] = {}
+_last_row: dict[Hashable, Any] = {}
+
+
+def score_free(trial: Trial, name: str, graph: Graph, seed: int) -> Measured:
+    """A free row, once in a process: "best free" asks for all of them again. The last row is kept for its next seed."""
+    key = (trial.content, trial.protocol.name, trial.per_class, name, seed)
+    if key not in _measured:
+        if (trial.content, name) not in _last_row:
+            _last_row.clear()
+            _last_row[trial.content, name] = FreeRows(graph)[name]
+        _measured[key] = score(trial, _last_row[trial.content, name], graph, seed)
+    return _measured[key]
+
+
+def score_best_free(trial: Trial, graph: Graph, seed: int) -> Measured:
+    """For every measure the free row that is best on validation nodes, the first of equals."""
+    found = {name: score_free(trial, name, graph, seed) for name in FREE}
+    chosen = {measure: max(found, key=lambda name: found[name].val[measure]) for measure in trial.columns}
+    return Measured(
+        {measure: found[name].test[measure] for measure, name in chosen.items()},
+        {measure: found[name].val[measure] for measure, name in chosen.items()},
+        chosen,
+    )
