@@ -15,6 +15,7 @@ from graphkin.support.components import LATER, register
 
 MOST_EPOCHS = 10**7
 KINDS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+FEWEST_EPOCHS = 100
 SCHEDULES = ("constant", "cosine")
 
 
@@ -22,6 +23,9 @@ SCHEDULES = ("constant", "cosine")
 @dataclass(frozen=True)
 class Optimiser:
     """Adam or AdamW (``kind``) for a number of epochs.
+
+    With ``epochs_by_ratio`` they are so many for each node that a feature has, N/F, but at least ``FEWEST_EPOCHS`` and at most
+    ``epochs``: features that few nodes share are learned by heart in long training.
 
     The learning rate is "constant", or rises over ``warm_up`` epochs and then falls to zero along half a "cosine".
     """
@@ -32,6 +36,7 @@ class Optimiser:
     kind: str = field(default="adam", metadata=LATER)
     schedule: str = field(default="constant", metadata=LATER)
     warm_up: int = field(default=0, metadata=LATER)
+    epochs_by_ratio: float | None = field(default=None, metadata=LATER)
 
     def __post_init__(self) -> None:
         check_range("learning_rate", self.learning_rate, above=0, at_most=1e6)
@@ -40,8 +45,21 @@ class Optimiser:
         check_choice("kind", self.kind, KINDS)
         check_choice("schedule", self.schedule, SCHEDULES)
         check_whole("warm_up", self.warm_up, at_least=0)
+        if self.epochs_by_ratio is not None:
+            check_range("epochs_by_ratio", self.epochs_by_ratio, above=0, at_most=1e6)
         if self.warm_up and self.schedule == "constant":
             raise SettingError(f"warm_up goes with schedule='cosine', found warm_up={self.warm_up} and a constant rate.")
+
+    def changed(self, settings: dict[str, Any]) -> dict[str, Any]:
+        """The settings to change: a number of epochs alone is meant as it is."""
+        alone = "epochs" in settings and "epochs_by_ratio" not in settings
+        return {**settings, "epochs_by_ratio": None} if alone else settings
+
+    def epochs_on(self, nodes: int, features: int) -> int:
+        """The epochs on a graph."""
+        if self.epochs_by_ratio is None:
+            return self.epochs
+        return min(self.epochs, max(FEWEST_EPOCHS, round(self.epochs_by_ratio * nodes / features)))
 
     def build(self, parameters: Iterable[nn.Parameter], device: torch.device) -> torch.optim.Optimizer:
         """On a GPU the rate of a schedule is a tensor, so that a recorded step reads what :meth:`rate` says."""

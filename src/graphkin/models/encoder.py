@@ -4,6 +4,11 @@ An encoder is a frozen dataclass of settings with ``build(num_features, generato
 ``module(x, view, generator)`` and returns embeddings [num_nodes, d]: ``x`` are the features, ``view`` a
 :class:`~graphkin.models.views.View`, ``generator`` the source of all its random numbers in training. Parameters come from the
 generator that ``build`` gets, so that one seed gives one result. The rest is optional, and declared on the dataclass.
+
+An encoder may also take something else than features: ``inputs(graph, x, learned)`` computes it once for a graph, from what
+``learn(graph, x)`` found on the graph of training and buffers of the module keep. A module may have ``after_step()``,
+``settle(inputs, view)``, called once after training, and ``embed(inputs, view)``, which then gives the embeddings.
+:class:`~graphkin.models.encoders.branches.Branches` has them all.
 """
 
 from __future__ import annotations
@@ -15,6 +20,7 @@ from torch import Tensor, nn
 
 from graphkin.errors import SettingError
 from graphkin.graphs.arrays import Features
+from graphkin.graphs.graph import Graph
 from graphkin.models.views import isolated
 from graphkin.support.sparse import SparseMatrix
 
@@ -39,6 +45,8 @@ def declares(encoder: Encoder, name: str) -> bool:
 
 def width_of(encoder: Encoder, num_features: int) -> int:
     """The dimensions of its embeddings: as it says in ``width``, or those of two nodes without edges."""
+    if hasattr(encoder, "width_for"):
+        return int(encoder.width_for(num_features))
     declared = getattr(encoder, "width", None)
     if isinstance(declared, int):
         return declared
@@ -50,6 +58,30 @@ def width_of(encoder: Encoder, num_features: int) -> int:
         shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
         raise SettingError(f"an encoder must return one row for each node, [2, d] for 2 nodes, found {shape}.")
     return found.size(1)
+
+
+def trained_widths_of(encoder: Encoder, num_features: int) -> tuple[int, ...]:
+    """The widths of the blocks that it gives in training; for most encoders one, the embedding."""
+    stated = getattr(encoder, "trained_widths", None)
+    return stated() if callable(stated) else (width_of(encoder, num_features),)
+
+
+def learned_from(encoder: Encoder, graph: Graph, x: Features) -> dict[str, Tensor]:
+    """What all runs on a graph share, as buffers of the module."""
+    learn = getattr(encoder, "learn", None)
+    return learn(graph, x) if callable(learn) else {}
+
+
+def inputs_of(encoder: Encoder, graph: Graph, x: Features, learned: dict[str, Tensor]) -> Any:
+    """What the module takes for the nodes of a graph: its features, unless the encoder says otherwise."""
+    inputs = getattr(encoder, "inputs", None)
+    return inputs(graph, x, learned) if callable(inputs) else x
+
+
+def inputs_memory_of(encoder: Encoder, nodes: int, num_features: int) -> int:
+    """Bytes of what the module takes besides the features."""
+    stated = getattr(encoder, "inputs_memory", None)
+    return int(stated(nodes, num_features)) if callable(stated) else 0
 
 
 def memory_of(encoder: Encoder, nodes: int, edges: int, width: int) -> int:

@@ -18,9 +18,8 @@ from torch import Tensor, nn
 
 from graphkin.errors import SettingError
 from graphkin.execution import Execution, MethodLike, together_on
-from graphkin.graphs.arrays import Features
 from graphkin.graphs.graph import Graph
-from graphkin.models.encoder import declares, memory_of, width_of
+from graphkin.models.encoder import declares, inputs_memory_of, memory_of, width_of
 from graphkin.similarity import NodeSimilarity
 from graphkin.support.parallel import peers
 
@@ -31,8 +30,8 @@ class Setup:
 
     graph: Graph
     """on its device, with the labels of this run"""
-    x: Features
-    """as the encoder takes them"""
+    x: Any
+    """features as the encoder takes them, or what it makes of them"""
     prepared: Any
     """what :meth:`Objective.prepare` gave"""
     execution: Execution
@@ -82,6 +81,8 @@ class Objective(ABC):
     recordable: ClassVar[bool] = False
     """whether a step on a GPU never asks the device for a value, so that it may be recorded and replayed"""
     needs_labels: ClassVar[bool] = False
+    trains: ClassVar[bool] = True
+    """whether there is anything to train"""
     weighted: ClassVar[bool] = False
     """whether it has ``positives``, ``negatives`` and ``similarity``, which "+" replaces"""
 
@@ -111,6 +112,7 @@ class Objective(ABC):
         width = width_of(method.encoder, graph.num_features)
         edges = 2 * graph.num_edges + graph.num_nodes
         needs = memory_of(method.encoder, graph.num_nodes, edges, width) + 16 * 4 * graph.num_nodes * width
+        needs += inputs_memory_of(method.encoder, graph.num_nodes, graph.num_features)
         records = device.type == "cuda" and peers().size == 1 and self.recordable and declares(method.encoder, "recordable")
         yield Execution(
             "all nodes at once", method, recorded=records, together=together_on(device, graph.num_nodes), needs=needs
@@ -125,6 +127,10 @@ class Objective(ABC):
     @abstractmethod
     def heads(self, width: int, num_classes: int, generator: torch.Generator) -> Mapping[str, nn.Module]:
         """The modules that are trained beside the encoder, by name."""
+
+    def heads_of_blocks(self, widths: tuple[int, ...], num_classes: int, generator: torch.Generator) -> Mapping[str, nn.Module]:
+        """The same for an encoder that gives several blocks side by side."""
+        return self.heads(sum(widths), num_classes, generator)
 
     @abstractmethod
     def task(self, setup: Setup) -> Task: ...

@@ -14,7 +14,7 @@ from graphkin.errors import GraphError, InputError, ModelFileError, check_whole
 from graphkin.graphs.arrays import MOST_CLASSES, MOST_FEATURES
 from graphkin.graphs.graph import Graph, as_graph
 from graphkin.methods import Method, from_json, to_json
-from graphkin.models.encoder import declares, features_for
+from graphkin.models.encoder import declares, features_for, inputs_of
 from graphkin.models.views import isolated, whole_graph
 from graphkin.support.files import check_memory, checked_path, read_tensors, reading, write_tensors
 from graphkin.training.device import device_named
@@ -51,7 +51,7 @@ class Fitted:
 
     @property
     def device(self) -> torch.device:
-        return next(self.modules.parameters()).device
+        return next(iter(self.modules.state_dict().values())).device
 
     def to(self, device: str | torch.device) -> Fitted:
         """The same model on another device, where :meth:`embed` then computes; "auto" is the GPU if there is one."""
@@ -65,6 +65,9 @@ class Fitted:
         settings = self.method.encoder
         encoder: Any = self.modules["encoder"].eval()
         x = features_for(settings, prepared_features(self.method, graph.x))
+        if hasattr(encoder, "embed"):
+            found: Tensor = encoder.embed(inputs_of(settings, graph, x, encoder.learned()), whole_graph(graph))
+            return found
         view = whole_graph(graph) if declares(settings, "sees_edges") else isolated(graph.num_nodes, self.device)
         widest = max(graph.num_features, *(weight.size(-1) for weight in encoder.parameters() if weight.dim() > 1), 1)
         layer = 4 * graph.num_nodes * widest

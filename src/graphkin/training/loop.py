@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -91,7 +92,7 @@ class _Run:
 
     def __init__(self, task: Task, method: Method, device: torch.device, place: int) -> None:
         self.task, self.method, self.device = task, method, device
-        self.optimiser = method.optimiser.build(task.modules.parameters(), device)
+        self.optimiser = method.optimiser.build((p for p in task.modules.parameters() if p.requires_grad), device)
         self.epoch = self.steps = 0
         self.seconds_before = 0.0
         self.losses = torch.full((method.optimiser.epochs,), math.nan, dtype=torch.float32, device=device)
@@ -135,6 +136,9 @@ class _Run:
         peers().add_up([value, *(parameter.grad for parameter in self.task.modules.parameters() if parameter.grad is not None)])
         self.optimiser.step()
         self.task.after_epoch()
+        encoder: Any = self.task.modules["encoder"]
+        if hasattr(encoder, "after_step"):
+            encoder.after_step()
         return value
 
     def _record(self) -> None:

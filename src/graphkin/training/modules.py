@@ -8,7 +8,7 @@ from torch import nn
 from graphkin.errors import GraphError, SettingError
 from graphkin.graphs.arrays import Features, row_scaled, smallest_entry
 from graphkin.methods import Method
-from graphkin.models.encoder import width_of
+from graphkin.models.encoder import trained_widths_of
 from graphkin.support.randomness import generator
 
 
@@ -25,7 +25,7 @@ def modules_for(method: Method, num_features: int, num_classes: int, seed: int) 
     if not isinstance(encoder, nn.Module):
         raise SettingError(f"build of an encoder must return a torch.nn.Module, found {type(encoder).__name__}.")
     modules = nn.ModuleDict({"encoder": encoder})
-    modules.update(method.objective.heads(width_of(method.encoder, num_features), num_classes, draw))
+    modules.update(method.objective.heads_of_blocks(trained_widths_of(method.encoder, num_features), num_classes, draw))
     return modules
 
 

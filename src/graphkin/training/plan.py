@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
+from torch import nn
 
 from graphkin.errors import SettingError
 from graphkin.execution import Execution, as_asked, decide, parse_memory
-from graphkin.graphs.arrays import Features
 from graphkin.graphs.graph import Graph, as_graph
 from graphkin.methods import Method, base_name, key_form, method_named, presets
-from graphkin.models.encoder import features_for
+from graphkin.models.encoder import features_for, inputs_of, learned_from
+from graphkin.models.views import whole_graph
 from graphkin.objectives.objective import Setup
 from graphkin.similarity import NodeSimilarity, as_similarity
 from graphkin.support.parallel import peers
@@ -23,7 +24,7 @@ from graphkin.support.progress import Style
 from graphkin.training.checkpoints import Checkpoint
 from graphkin.training.device import device_named
 from graphkin.training.fitted import Fitted
-from graphkin.training.loop import train
+from graphkin.training.loop import Curve, train
 from graphkin.training.modules import modules_for, prepared_features, scale_for
 from graphkin.training.usable import check_usable
 
@@ -76,7 +77,9 @@ class Plan:
         given = similarity if self.own is None else self.own
         for_objective = self.method.objective.prepare(self.graph, self.execution, given, folder)
         x = features_for(self.method.encoder, prepared_features(self.method, self.graph.x))
-        return Prepared(self, for_objective, x, time.perf_counter() - start)
+        learned = learned_from(self.method.encoder, self.graph, x)
+        inputs = inputs_of(self.method.encoder, self.graph, x, learned)
+        return Prepared(self, for_objective, inputs, learned, time.perf_counter() - start)
 
 
 class Trained(NamedTuple):
@@ -91,7 +94,10 @@ class Prepared:
 
     plan: Plan
     for_objective: Any
-    x: Features
+    x: Any
+    """what the encoder takes"""
+    learned: dict[str, torch.Tensor]
+    """what the encoder found on the graph"""
     seconds: float
     """that preparing took"""
 
@@ -105,6 +111,8 @@ class Prepared:
         plan = self.plan
         graph = graph or plan.graph
         modules = modules_for(plan.method, graph.num_features, self._classes, seed).to(plan.device)
+        for name, value in self.learned.items():
+            modules["encoder"].get_buffer(name).copy_(value)
         return Setup(graph, self.x, self.for_objective, plan.execution, modules, seed, plan.device)
 
     def train(
@@ -119,11 +127,12 @@ class Prepared:
         plan, method = self.plan, self.plan.method
         graphs = graphs or [plan.graph] * len(seeds)
         tasks = [method.objective.task(self.setup(seed, graph)) for graph, seed in zip(graphs, seeds, strict=True)]
-        curves = train(tasks, method, plan.device, progress, title, checkpoints)
+        trains = method.objective.trains
+        curves = train(tasks, method, plan.device, progress, title, checkpoints) if trains else [Curve() for _ in tasks]
         fitted = [
             Fitted(
                 method=method,
-                modules=task.finish().cpu(),
+                modules=self._settled(task.finish()).cpu(),
                 num_features=plan.graph.num_features,
                 num_classes=self._classes,
                 seed=seed,
@@ -138,6 +147,12 @@ class Prepared:
             for task, curve, seed in zip(tasks, curves, seeds, strict=True)
         ]
         return Trained(fitted, curves[0].stop_wanted)
+
+    def _settled(self, modules: nn.ModuleDict) -> nn.ModuleDict:
+        encoder: Any = modules["encoder"]
+        if hasattr(encoder, "settle"):
+            encoder.settle(self.x, whole_graph(self.plan.graph))
+        return modules
 
     @property
     def _classes(self) -> int:
@@ -162,7 +177,8 @@ def plan(
     graph = as_graph(data)
     asked = resolve(method, graph, preset).configure(**settings)
     check_usable(graph, asked, own_similarity=similarity is not None)
-    chosen = asked.configure(feature_scale=scale_for(asked, graph.x))
+    epochs = asked.optimiser.epochs_on(graph.num_nodes, graph.num_features)
+    chosen = asked.configure(feature_scale=scale_for(asked, graph.x), epochs=epochs)
     where, limit = device_named(device), parse_memory(memory)
     there = graph.to(where)
     own = own_similarity(similarity, graph, chosen, where)

@@ -1,7 +1,8 @@
 """Encoders, one in each file: frozen dataclasses that build a module from features, a view and a generator to embeddings."""
 
 from graphkin.models.encoders.batchnorm import BatchNormGCN
+from graphkin.models.encoders.branches import Branches
 from graphkin.models.encoders.gcn import GCN
 from graphkin.models.encoders.mlp import MLP
 
-__all__ = ["GCN", "MLP", "BatchNormGCN"]
+__all__ = ["GCN", "MLP", "BatchNormGCN", "Branches"]

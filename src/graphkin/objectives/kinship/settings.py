@@ -104,6 +104,10 @@ class Kinship(Objective):
     def heads(self, width: int, num_classes: int, generator: torch.Generator) -> Mapping[str, nn.Module]:
         return {"projector": Projector(width, self.projector or width, generator)}
 
+    def heads_of_blocks(self, widths: tuple[int, ...], num_classes: int, generator: torch.Generator) -> Mapping[str, nn.Module]:
+        projectors = [Projector(width, self.projector or width, generator) for width in widths]
+        return {"projector": projectors[0] if len(projectors) == 1 else nn.ModuleList(projectors)}
+
     def task(self, setup: Setup) -> Task:
         drawn = draws_anchors(setup.method, setup.graph.num_nodes)
         return SampledKinshipTask(setup) if drawn else KinshipTask(setup)

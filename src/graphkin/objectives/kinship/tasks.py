@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from graphkin.graphs.arrays import Features
-from graphkin.models.encoder import declares
+from graphkin.models.encoder import declares, trained_widths_of
+from graphkin.models.pieces import Pieces
 from graphkin.models.views import isolated, whole_graph
 from graphkin.objectives.contrast.tasks import faster_on_its_device
-from graphkin.objectives.kernels.kinship import Form, kinship_loss
+from graphkin.objectives.kernels.kinship import Form, Shares, kinship_loss
 from graphkin.objectives.kernels.precision import products_in
 from graphkin.objectives.objective import Setup, Task
 from graphkin.support.randomness import chances, generator, random_key
@@ -27,7 +30,8 @@ class _TwoPasses(Task):
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         self.objective = objective = setup.method.objective
-        self.device, self.x = setup.device, faster_on_its_device(setup.x)
+        self.device, self.x = setup.device, _faster(setup.x)
+        self.widths = trained_widths_of(setup.method.encoder, setup.graph.num_features)
         self.form = Form(objective.tau, objective.symmetric, objective.both_views, setup.execution.precision)
         self.sees_edges = declares(setup.method.encoder, "sees_edges")
         self.sources = {
@@ -38,9 +42,17 @@ class _TwoPasses(Task):
     @abstractmethod
     def loss(self) -> Tensor: ...
 
-    def _projected(self, encoded: Tensor) -> Tensor:
-        projected: Tensor = self.modules["projector"](encoded)
-        return F.normalize(projected, dim=1)
+    def _projected(self, encoded: Tensor) -> list[Tensor]:
+        """Each block of the encoder's output, projected and of length 1."""
+        projector: Any = self.modules["projector"]
+        projectors = projector if isinstance(projector, nn.ModuleList) else [projector]
+        blocks = encoded.split(self.widths, dim=1)
+        return [F.normalize(project(block), dim=1) for project, block in zip(projectors, blocks, strict=True)]
+
+    def _contrasted(self, one: list[Tensor], other: list[Tensor], shares: Shares) -> Tensor:
+        """The mean over the blocks."""
+        losses = [kinship_loss(u, v, shares, self.form) for u, v in zip(one, other, strict=True)]
+        return torch.stack(losses).mean() if len(losses) > 1 else losses[0]
 
 
 class KinshipTask(_TwoPasses):
@@ -57,7 +69,7 @@ class KinshipTask(_TwoPasses):
             encoder, noise = self.modules["encoder"], self.sources["noise"]
             u, v = (self._projected(encoder(self.x, self.view, noise)) for _ in range(2))
         key = random_key(self.sources["positives"]) if self.positives.drop > 0 else None
-        return kinship_loss(u, v, lambda rows: self.positives.shares(rows, key), self.form)
+        return self._contrasted(u, v, lambda rows: self.positives.shares(rows, key))
 
 
 @dataclass(frozen=True)
@@ -97,7 +109,7 @@ class SampledKinshipTask(_TwoPasses):
         self.nodes, self.count = setup.graph.num_nodes, setup.method.sampling.anchors
         self.sources["sampling"] = generator(setup.seed, "sampling", setup.device)
         self.view = whole_graph(setup.graph) if self.sees_edges else isolated(self.count, setup.device)
-        self.rows = RowsOf(self.x)
+        self.rows = rows_of(self.x)
 
     def loss(self) -> Tensor:
         anchors = torch.randperm(self.nodes, generator=self.sources["sampling"], device=self.device)[: self.count]
@@ -105,22 +117,26 @@ class SampledKinshipTask(_TwoPasses):
         positives = self.lists.draw(anchors, self.sources["positives"], own, drop)
         with products_in(self.execution.encoder_precision, self.device):
             u, v = (self._projected(self._encoded(nodes)) for nodes in (anchors, positives))
-        return kinship_loss(u, v, lambda rows: None, self.form)
+        return self._contrasted(u, v, lambda rows: None)
 
     def _encoded(self, nodes: Tensor) -> Tensor:
         encoder, noise = self.modules["encoder"], self.sources["noise"]
         encoded: Tensor = (
-            encoder(self.x, self.view, noise)[nodes] if self.sees_edges else encoder(self.rows.of(nodes), self.view, noise)
+            encoder(self.x, self.view, noise)[nodes] if self.sees_edges else encoder(self.rows(nodes), self.view, noise)
         )
         return encoded
 
 
-class RowsOf:
-    """Chosen rows of features as a tensor, without waiting for the device."""
+def rows_of(x: Features | Pieces) -> Callable[[Tensor], Any]:
+    """A function from nodes to their rows as tensors, which never waits for the device."""
+    if isinstance(x, Pieces):
+        parts = {name: rows_of(part) for name, part in x.parts.items()}
+        return lambda nodes: Pieces({name: rows(nodes) for name, rows in parts.items()})
+    if isinstance(x, SparseMatrix):
+        longest = x.longest_row
+        return lambda nodes: x.short_rows(nodes, longest)
+    return lambda nodes: x[nodes]
 
-    def __init__(self, x: Features) -> None:
-        self.x = x
-        self.longest = x.longest_row if isinstance(x, SparseMatrix) else 0
 
-    def of(self, nodes: Tensor) -> Tensor:
-        return self.x.short_rows(nodes, self.longest) if isinstance(self.x, SparseMatrix) else self.x[nodes]
+def _faster(x: Features | Pieces) -> Features | Pieces:
+    return x.mapped(faster_on_its_device) if isinstance(x, Pieces) else faster_on_its_device(x)

@@ -13,7 +13,7 @@ import torch
 
 from graphkin.execution import Execution, MethodLike, Stored, together_on
 from graphkin.graphs.graph import Graph
-from graphkin.models.encoder import declares, memory_of, width_of
+from graphkin.models.encoder import declares, inputs_memory_of, memory_of, trained_widths_of
 from graphkin.objectives.kernels import kinship as kernel
 from graphkin.objectives.kernels.precision import of_encoder
 from graphkin.objectives.weighting import EXACT_TEMPERATURES, pagerank_bytes, preparing_bytes, similarity_bytes
@@ -58,7 +58,7 @@ def ways(
 
 
 def _all_nodes(graph: Graph, method: MethodLike, device: torch.device, stored: Stored, words: str) -> Execution:
-    nodes, objective, width = graph.num_nodes, method.objective, width_of(method.encoder, graph.num_features)
+    nodes, objective, width = graph.num_nodes, method.objective, sum(trained_widths_of(method.encoder, graph.num_features))
     reads = similarity_bytes(graph, method, stored, weights=True)
     step = kernel.memory(
         nodes,
@@ -67,15 +67,19 @@ def _all_nodes(graph: Graph, method: MethodLike, device: torch.device, stored: S
         drops=objective.drop_positives > 0,
     )
     step += memory_of(method.encoder, nodes, 2 * graph.num_edges + nodes, width) + _projecting(objective, nodes, width)
-    needs = reads + max(preparing_bytes(graph, method, stored, device), step)
+    needs = (
+        reads
+        + inputs_memory_of(method.encoder, nodes, graph.num_features)
+        + max(preparing_bytes(graph, method, stored, device), step)
+    )
     return _execution(f"all nodes at once{words}", method, device, nodes, needs, stored, waits=stored == "nothing")
 
 
 def _some_nodes(graph: Graph, method: MethodLike, device: torch.device) -> Execution:
     assert method.sampling is not None and method.sampling.anchors is not None
     nodes, objective, count = graph.num_nodes, method.objective, method.sampling.anchors
-    width, edges = width_of(method.encoder, graph.num_features), 2 * graph.num_edges + graph.num_nodes
-    lists = 8 * nodes * min(LENGTH, nodes)
+    width, edges = sum(trained_widths_of(method.encoder, graph.num_features)), 2 * graph.num_edges + graph.num_nodes
+    lists = 8 * nodes * min(LENGTH, nodes) + inputs_memory_of(method.encoder, nodes, graph.num_features)
     step = kernel.memory(count, both_views=objective.both_views, computes_weights=False, drops=False)
     step += _projecting(objective, count, width) + 24 * count * LENGTH + 8 * nodes
     if declares(method.encoder, "sees_edges"):

@@ -1,0 +1,56 @@
+"""A network on features alone: dropout, linear, PReLU and norm, twice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from graphkin.graphs.arrays import Features
+from graphkin.models.layers import linear
+from graphkin.support.sparse import SparseMatrix
+
+NORMS = ("none", "layer", "batch")
+
+
+class Branch(nn.Module):
+    """Its first layer takes several kinds of features of a node, each with weights of its own."""
+
+    def __init__(
+        self, inputs: Sequence[int], hidden: int, outputs: int, dropout: float, norm: str, generator: torch.Generator
+    ) -> None:
+        super().__init__()
+        self.dropout = dropout
+        first = linear(sum(inputs), hidden, generator)
+        self.first = nn.ParameterList(
+            [nn.Parameter(part.T.contiguous()) for part in first.weight.detach().split(list(inputs), dim=1)]
+        )
+        self.bias = first.bias
+        self.second = linear(hidden, outputs, generator)
+        self.slopes = nn.Parameter(torch.full((2,), 0.25, dtype=torch.float32))
+        self.norms = nn.ModuleList([_norm(norm, width) for width in (hidden, outputs)])
+
+    def forward(self, parts: Sequence[Features], generator: torch.Generator | None = None) -> Tensor:
+        hidden: Tensor = self.bias
+        for part, weight in zip(parts, self.first, strict=True):
+            hidden = hidden + self._dropped(part, generator) @ weight
+        hidden = self.norms[0](F.prelu(hidden, self.slopes[:1]))
+        dropped = self._dropped(hidden, generator)
+        assert isinstance(dropped, Tensor)
+        output: Tensor = self.norms[1](F.prelu(self.second(dropped), self.slopes[1:]))
+        return output
+
+    def _dropped(self, x: Features, generator: torch.Generator | None) -> Features:
+        if not self.training or self.dropout == 0:
+            return x
+        values = x.values if isinstance(x, SparseMatrix) else x
+        kept = torch.empty_like(values).bernoulli_(1 - self.dropout, generator=generator)
+        dropped = values * kept / (1 - self.dropout)
+        return x.with_values(dropped) if isinstance(x, SparseMatrix) else dropped
+
+
+def _norm(name: str, width: int) -> nn.Module:
+    norms = {"none": nn.Identity, "layer": nn.LayerNorm, "batch": nn.BatchNorm1d}
+    return nn.Identity() if name == "none" else norms[name](width, dtype=torch.float32)

@@ -1,0 +1,251 @@
+"""The encoder of ``kin``: networks side by side on differently smoothed features, with the smoothed features beside them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from graphkin.errors import SettingError, check_choice, check_flag, check_range, check_whole, shown
+from graphkin.graphs.arrays import Features
+from graphkin.graphs.graph import Graph
+from graphkin.models.branch import NORMS, Branch
+from graphkin.models.pieces import FEATURES, Pieces, basis_of, check_piece, pieces_of, width_of_piece
+from graphkin.models.views import View
+from graphkin.support.axes import principal_axes
+from graphkin.support.components import register
+from graphkin.support.randomness import generator as source_of
+from graphkin.support.sparse import SparseMatrix
+
+SAMPLE = 16_384
+"""nodes from which the axes of an embedding are found"""
+ROWS = 8192
+"""nodes that are embedded at a time"""
+
+
+@register("Branches")
+@dataclass(frozen=True)
+class Branches:
+    """Branches, and ``free`` parts that need no training, compressed to ``width`` dimensions.
+
+    A branch is a network of two layers (``hidden``, ``branch_width``) with ``dropout`` and a ``norm`` (none, layer, batch).
+    "hop1+hop2" is a branch that takes Âx and Â²x side by side; :mod:`graphkin.models.pieces` names what there is. In training
+    the branches see rows of nodes and no edges. With ``smooth_outputs``, what a branch on x alone gives is also averaged over
+    neighbours. The branches as they were after ``early`` epochs stay beside those of the end: long training, which some graphs
+    need, takes from others what they had early.
+
+    "hop2*0.4" among ``free`` counts Â²x with weight 0.4. Branches and free parts have half of the width each, both along their
+    principal axes. ``axes`` is how many features are smoothed; more are turned to so many axes first.
+    """
+
+    branches: tuple[str, ...] = (FEATURES, "ppr0.1", "x+hop1+hop2")
+    free: tuple[str, ...] = ("x*0.2", "hop1*0.4", "hop2", "ppr0.05", "ppr0.2*0.4")
+    width: int = 512
+    hidden: int = 1024
+    branch_width: int = 512
+    dropout: float = 0.6
+    norm: str = "layer"
+    smooth_outputs: bool = True
+    early: int = 100
+    axes: int = 512
+
+    takes_sparse: ClassVar[bool] = True
+    recordable: ClassVar[bool] = True
+    sees_edges: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        for name in ("branches", "free"):
+            if not isinstance(getattr(self, name), tuple):
+                raise SettingError(f"{name} must be names of smoothed features, found {shown(getattr(self, name))}.")
+        for name in self.pieces:
+            check_piece(name)
+        if not self.branches and not self.free:
+            raise SettingError("branches and free must not both be empty.")
+        for name in ("width", "hidden", "branch_width", "axes"):
+            check_whole(name, getattr(self, name), at_least=2, at_most=2**16)
+        check_range("dropout", self.dropout, at_least=0, below=1)
+        check_choice("norm", self.norm, NORMS)
+        check_flag("smooth_outputs", self.smooth_outputs)
+        check_whole("early", self.early, at_least=0)
+
+    @property
+    def weighted(self) -> list[tuple[str, float]]:
+        """The free parts with their weights."""
+        return [_weighted(text) for text in self.free]
+
+    @property
+    def pieces(self) -> set[str]:
+        """All that is taken, by name."""
+        return {part for branch in self.branches for part in _parts(branch)} | {name for name, _ in self.weighted}
+
+    @property
+    def smoothed(self) -> list[int]:
+        """The branches whose output is averaged over neighbours, too."""
+        return [place for place, branch in enumerate(self.branches) if self.smooth_outputs and branch == FEATURES]
+
+    def trained_widths(self) -> tuple[int, ...]:
+        """The blocks of what it gives in training, each of which is contrasted alone."""
+        return (self.branch_width,) * len(self.branches)
+
+    def parts_width(self, num_features: int) -> tuple[int, int]:
+        """Dimensions of branches and of free parts in an embedding."""
+        free = sum(width_of_piece(name, num_features, self.axes) for name, _ in self.weighted)
+        learned = 2 * self.branch_width * (len(self.branches) + len(self.smoothed))
+        kept = min(free, self.width // 2 if self.branches else self.width)
+        return min(learned, self.width - kept), kept
+
+    def width_for(self, num_features: int) -> int:
+        return sum(self.parts_width(num_features))
+
+    def learn(self, graph: Graph, x: Features) -> dict[str, Tensor]:
+        """What all runs on a graph share: the axes that features are turned to before they are smoothed."""
+        return {"basis": basis_of(graph, x, self.axes)} if self._turns(x.shape[1]) else {}
+
+    def inputs(self, graph: Graph, x: Features, learned: dict[str, Tensor]) -> Pieces:
+        """The rows that branches and free parts take."""
+        return pieces_of(graph, x, self.pieces, learned.get("basis"))
+
+    def build(self, num_features: int, generator: torch.Generator) -> BranchesEncoder:
+        return BranchesEncoder(self, num_features, generator, self._turns(num_features))
+
+    def memory(self, nodes: int, edges: int) -> int:
+        """Bytes of two views in a step, besides features and parameters."""
+        return 12 * 4 * nodes * (self.hidden + self.branch_width) * len(self.branches)
+
+    def inputs_memory(self, nodes: int, num_features: int) -> int:
+        """Bytes of the smoothed features, and of as much again while they are computed."""
+        smoothed = [name for name in self.pieces if name != FEATURES]
+        return 4 * nodes * min(num_features, self.axes) * (len(smoothed) + 3)
+
+    def _turns(self, num_features: int) -> bool:
+        return num_features > self.axes
+
+
+class BranchesEncoder(nn.Module):
+    """In training, branches side by side. :meth:`settle` then finds the axes, and :meth:`embed` gives embeddings."""
+
+    steps: Tensor
+    basis: Tensor
+    learned_axes: Tensor
+    free_axes: Tensor
+
+    def __init__(self, settings: Branches, num_features: int, generator: torch.Generator, turns: bool) -> None:
+        super().__init__()
+        self.settings = settings
+
+        def branch(name: str) -> Branch:
+            inputs = [width_of_piece(part, num_features, settings.axes) for part in _parts(name)]
+            return Branch(inputs, settings.hidden, settings.branch_width, settings.dropout, settings.norm, generator)
+
+        self.late = nn.ModuleList([branch(name) for name in settings.branches])
+        self.early = copy.deepcopy(self.late).requires_grad_(False)
+        learned, free = settings.parts_width(num_features)
+        learned_from = 2 * settings.branch_width * (len(settings.branches) + len(settings.smoothed))
+        free_from = sum(width_of_piece(name, num_features, settings.axes) for name, _ in settings.weighted)
+        self.register_buffer("steps", torch.zeros((), dtype=torch.float32))
+        self.register_buffer("basis", torch.zeros(num_features, settings.axes if turns else 0, dtype=torch.float32))
+        self.register_buffer("learned_axes", torch.zeros(learned_from, learned, dtype=torch.float32))
+        self.register_buffer("free_axes", torch.zeros(free_from, free, dtype=torch.float32))
+
+    def forward(self, x: Pieces, view: View, generator: torch.Generator | None = None) -> Tensor:
+        return torch.cat(self._outputs(self.late, x, generator), dim=1)
+
+    @torch.no_grad()
+    def after_step(self) -> None:
+        """Keep the branches of the first ``early`` steps. Nothing waits for the device."""
+        self.steps += 1
+        if self.steps.device.type == "cpu" and self.steps > self.settings.early:
+            return
+        still = self.steps <= self.settings.early
+        for kept, now in zip(self.early.state_dict().values(), self.late.state_dict().values(), strict=True):
+            kept.copy_(torch.where(still, now, kept))
+
+    def learned(self) -> dict[str, Tensor]:
+        return {"basis": self.basis} if self.basis.numel() else {}
+
+    @torch.no_grad()
+    def settle(self, x: Pieces, view: View) -> None:
+        """Find the axes of this graph's embeddings from some of its nodes."""
+        self.eval()
+        nodes = torch.arange(len(x), device=x.device)
+        if len(x) > SAMPLE:
+            nodes = torch.randperm(len(x), generator=source_of(0, "axes"))[:SAMPLE].sort().values.to(x.device)
+        smoothed = self._smoothed(x, view)
+        for axes, rows in (
+            (self.learned_axes, lambda some: self._learned_rows(x, smoothed, some)),
+            (self.free_axes, lambda some: self._free_rows(x, some)),
+        ):
+            if axes.numel():
+                axes.copy_(principal_axes(_gram(rows, nodes), axes.size(0), axes.size(1), axes.device))
+
+    @torch.no_grad()
+    def embed(self, x: Pieces, view: View) -> Tensor:
+        """Branches and free parts along their axes, each of length 1."""
+        smoothed = self._smoothed(x, view)
+        found = self.free_axes.new_empty(len(x), self.learned_axes.size(1) + self.free_axes.size(1))
+        for some in torch.arange(len(x), device=x.device).split(ROWS):
+            halves = []
+            if self.learned_axes.numel():
+                halves.append(F.normalize(self._learned_rows(x, smoothed, some) @ self.learned_axes, dim=1))
+            if self.free_axes.numel():
+                halves.append(F.normalize(self._free_rows(x, some) @ self.free_axes, dim=1))
+            found[some] = torch.cat(halves, dim=1)
+        return found
+
+    def _outputs(self, branches: nn.ModuleList, x: Pieces, generator: torch.Generator | None = None) -> list[Tensor]:
+        named = zip(branches, self.settings.branches, strict=True)
+        return [branch([x[part] for part in _parts(name)], generator) for branch, name in named]
+
+    def _smoothed(self, x: Pieces, view: View) -> list[list[Tensor]]:
+        """For early and late branches, the outputs of length 1 that are averaged over neighbours [N, branch_width]."""
+        found = []
+        for branches in (self.early, self.late):
+            outputs = []
+            for place in self.settings.smoothed:
+                blocks = [
+                    F.normalize(branches[place]([_rows(x[FEATURES], some)]), dim=1)
+                    for some in torch.arange(len(x), device=x.device).split(ROWS)
+                ]
+                outputs.append(view.adjacency @ torch.cat(blocks))
+            found.append(outputs)
+        return found
+
+    def _learned_rows(self, x: Pieces, smoothed: list[list[Tensor]], some: Tensor) -> Tensor:
+        rows = x.mapped(lambda part: _rows(part, some))
+        stages = []
+        for branches, averaged in zip((self.early, self.late), smoothed, strict=True):
+            blocks = [*self._outputs(branches, rows), *(block[some] for block in averaged)]
+            stages.append(torch.cat([F.normalize(block, dim=1) for block in blocks], dim=1))
+        return torch.cat(stages, dim=1)
+
+    def _free_rows(self, x: Pieces, some: Tensor) -> Tensor:
+        return torch.cat([weight * _rows(x[name], some) for name, weight in self.settings.weighted], dim=1)
+
+
+def _gram(rows: Callable[[Tensor], Tensor], nodes: Tensor) -> Callable[[Tensor], Tensor]:
+    sample = torch.cat([rows(some) for some in nodes.split(ROWS)])
+    return lambda directions: sample.T @ (sample @ directions)
+
+
+def _rows(x: Features, some: Tensor) -> Tensor:
+    return x.rows(some) if isinstance(x, SparseMatrix) else x[some]
+
+
+def _parts(branch: str) -> Sequence[str]:
+    return branch.split("+") if isinstance(branch, str) else [branch]
+
+
+def _weighted(text: str) -> tuple[str, float]:
+    name, star, weight = text.partition("*") if isinstance(text, str) else (text, "", "")
+    try:
+        number = float(weight) if star else 1.0
+    except ValueError:
+        number = 0.0
+    if not 0 < number < 1e6:
+        raise SettingError(f"the weight of {name} must be a number above 0, found {weight!r}.")
+    return name, number

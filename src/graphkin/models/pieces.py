@@ -1,0 +1,97 @@
+"""Features as they are, and smoothed over the graph: what branches take, and what needs no training.
+
+A piece has a name: "x" are the features, "hop2" is Â²x, "ppr0.1" is PageRank diffusion with restart probability 0.1. Rows of
+every piece have length 1. More features than ``axes`` are turned to the principal axes of Â²x before they are smoothed, which
+then costs edges times axes, and turned once more at random, so that no axis matters more than others to dropout.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+
+import torch
+from torch import Tensor
+
+from graphkin.errors import SettingError
+from graphkin.graphs.adjacency import normalised_adjacency
+from graphkin.graphs.arrays import Features
+from graphkin.graphs.diffusion import pagerank_diffusion, powers, unit_length
+from graphkin.graphs.graph import Graph
+from graphkin.support.axes import principal_axes
+from graphkin.support.randomness import generator
+from graphkin.support.sparse import SparseMatrix
+
+FEATURES = "x"
+NAME = re.compile(r"x|hop(?P<hops>[1-9]\d?)|ppr(?P<alpha>0?\.\d+)")
+
+
+class Pieces:
+    """Several kinds of features of the same nodes, by name."""
+
+    def __init__(self, parts: Mapping[str, Features]) -> None:
+        self.parts = dict(parts)
+
+    def __getitem__(self, name: str) -> Features:
+        return self.parts[name]
+
+    def __len__(self) -> int:
+        return int(next(iter(self.parts.values())).shape[0])
+
+    @property
+    def device(self) -> torch.device:
+        return next(iter(self.parts.values())).device
+
+    def mapped(self, function: Callable[[Features], Features]) -> Pieces:
+        return Pieces({name: function(part) for name, part in self.parts.items()})
+
+
+def check_piece(name: str) -> None:
+    found = NAME.fullmatch(name) if isinstance(name, str) else None
+    if found is None or (found["alpha"] is not None and float(found["alpha"]) == 0):
+        raise SettingError(f"smoothed features must be x, hop1 to hop99, or ppr with a share such as ppr0.1, found {name!r}.")
+
+
+def width_of_piece(name: str, num_features: int, axes: int) -> int:
+    return num_features if name == FEATURES else min(num_features, axes)
+
+
+def basis_of(graph: Graph, x: Features, axes: int) -> Tensor:
+    """Turns features [F, axes] for smoothing; only where there are more of them than ``axes``."""
+    adjacency, x = _adjacency(graph), unit_length(x)
+    turned = x.T
+
+    def gram(directions: Tensor) -> Tensor:
+        rows = x @ directions
+        for _ in range(4):
+            rows = adjacency @ rows
+        return turned @ rows
+
+    found = principal_axes(gram, x.shape[1], axes, x.device)
+    random = torch.randn(axes, axes, generator=generator(0, "turn")).to(found.device)
+    turn: Tensor = torch.linalg.qr(random).Q
+    return found @ turn
+
+
+def pieces_of(graph: Graph, x: Features, names: Iterable[str], basis: Tensor | None) -> Pieces:
+    """The named pieces of a graph's features ``x``."""
+    x = unit_length(x)
+    wanted = sorted(set(names))
+    found = [NAME.fullmatch(name) for name in wanted]
+    hops = {name: int(match["hops"]) for name, match in zip(wanted, found, strict=True) if match and match["hops"]}
+    alphas = {name: float(match["alpha"]) for name, match in zip(wanted, found, strict=True) if match and match["alpha"]}
+    parts: dict[str, Features] = {FEATURES: x} if FEATURES in wanted else {}
+    if hops or alphas:
+        adjacency = _adjacency(graph)
+        turned = _dense(x) if basis is None else x @ basis
+        parts |= zip(hops, powers(adjacency, turned, hops.values()), strict=True)
+        parts |= {name: pagerank_diffusion(adjacency, turned, alpha) for name, alpha in alphas.items()}
+    return Pieces({name: unit_length(parts[name]) for name in wanted})
+
+
+def _adjacency(graph: Graph) -> SparseMatrix:
+    return normalised_adjacency(graph.edge_index, graph.num_nodes, self_loops=True, edge_weight=graph.edge_weight)
+
+
+def _dense(x: Features) -> Tensor:
+    return x.to_dense() if isinstance(x, SparseMatrix) else x

@@ -1,0 +1,35 @@
+"""Principal axes of a matrix that is only ever multiplied with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from graphkin.support.randomness import generator
+
+EXACT_UP_TO = 512
+"""columns of which all axes are found at once"""
+EXTRA, ROUNDS = 32, 4
+"""directions that are followed beside the wanted ones, and how often they are improved"""
+
+
+def principal_axes(gram: Callable[[Tensor], Tensor], width: int, count: int, device: torch.device) -> Tensor:
+    """The ``count`` leading eigenvectors [width, count] of MᵀM, the largest first; ``gram(v)`` is MᵀM v.
+
+    Orthonormal whatever M is. From more than ``EXACT_UP_TO`` columns on, by subspace iteration from a fixed start.
+    """
+    if width <= max(EXACT_UP_TO, count + EXTRA):
+        vectors: Tensor = torch.linalg.eigh(_symmetric(gram(torch.eye(width, device=device)))).eigenvectors
+        return vectors.flip(1)[:, :count].contiguous()
+    start = torch.randn(width, count + EXTRA, generator=generator(0, "axes"))
+    basis: Tensor = torch.linalg.qr(start.to(device)).Q
+    for _ in range(ROUNDS):
+        basis = torch.linalg.qr(gram(basis)).Q
+    inside: Tensor = torch.linalg.eigh(_symmetric(basis.T @ gram(basis))).eigenvectors
+    return basis @ inside.flip(1)[:, :count]
+
+
+def _symmetric(matrix: Tensor) -> Tensor:
+    return (matrix + matrix.T) / 2
