@@ -1,0 +1,178 @@
+"""A search for settings: trials until there are enough of them or no time is left."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from graphkin.errors import InputError, SettingError, check_range, check_whole, first_line, is_lack_of_memory
+from graphkin.graphs.graph import Graph, as_graph
+from graphkin.methods import Method, key_form
+from graphkin.support.files import check_writable, checked_path
+from graphkin.support.signals import stop_after_trial
+from graphkin.training.plan import plan, resolve
+from graphkin.tuning.criteria import SEEDS_EACH, Asked, Criterion, criterion_named
+from graphkin.tuning.outcome import COMPLETE, FAILED, PRUNED, Tried, Tuned
+from graphkin.tuning.scoring import PrunedError, Scorer
+from graphkin.tuning.space import Space, space_for
+from graphkin.tuning.trials import Trials, opened
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+TRIALS = 30
+"""where neither their number nor a time is given"""
+MOST_TRIALS = 100_000
+
+
+def tune(
+    data: Graph | Data,
+    method: str | Method | None = None,
+    *,
+    preset: str | Path | None = None,
+    trials: int | None = None,
+    seconds: float | None = None,
+    search: Mapping[str, Any] | None = None,
+    criterion: str = "auto",
+    protocol: str = "grace",
+    splits: int = 5,
+    repeats: int | None = None,
+    seed: int = 0,
+    device: str = "auto",
+    memory: str | int | None = None,
+    out: str | Path | None = None,
+    report: Callable[[Tried], None] | None = None,
+    **settings: Any,
+) -> Tuned:
+    """Search for better settings of ``method`` on a graph. The first trial has those that it would have without a search.
+
+    Args:
+        data, method, preset, device, memory: as in :func:`graphkin.fit`.
+        trials: how many, those of earlier calls with the same ``out`` included; 30 where ``seconds`` is not given either.
+        seconds: begin no trial after this time.
+        search: what to search besides the method's own space, or instead: ``{"tau": (0.1, 1.0), "hidden": [128, 256]}``,
+            or ``{"tau": {"low": 0.1, "high": 1.0, "log": True}}``.
+        criterion: "labels" (validation accuracy), "edges" (held-out edges), "agreement" (of two seeds); "auto" is labels where
+            there are any, and edges otherwise. See docs/tune.md.
+        protocol: for labels, "grace" (random splits) or "public" (the graph's own).
+        splits: how many random splits.
+        repeats: training runs of a trial, with different seeds; the score is their mean.
+        seed: the one source of all randomness. The same seed and number of trials give the same settings.
+        out: a folder that keeps every trial: killed at any time, the same call resumes.
+        report: called after every trial.
+        **settings: fixed settings, which are not searched.
+
+    Ctrl-C ends the search after the current trial.
+    """
+    graph = as_graph(data)
+    base = resolve(method, graph, preset).configure(**settings)
+    chosen = criterion_named(criterion, graph)
+    limits = _Limits(trials, seconds)
+    asked = Asked(base, seed, protocol, splits)
+    repeats = chosen.repeats if repeats is None else repeats
+    _check_numbers(asked, repeats, chosen)
+    space = space_for(base, search or {}, settings.keys())
+    plan(graph, base, device=device, memory=memory)
+    judge = chosen.ready(graph, asked)
+    scorer = Scorer(judge, asked.first_seed, repeats, device, memory)
+    folder = None if out is None else checked_path(out)
+    if folder is not None:
+        check_writable(folder)
+    same = {
+        "graph": graph.content,
+        "method": base.name,
+        "settings": key_form(base),
+        "search space": space.as_dict(),
+        "criterion": [chosen.name, protocol, splits],
+        "number of repeats": repeats,
+        "seed": seed,
+    }
+    with opened(folder, same, space, seed) as kept:
+        interrupted = _run(kept, base, space, scorer, limits, report)
+        return _outcome(kept, base, space, graph, chosen, seed, interrupted)
+
+
+@dataclass(frozen=True)
+class _Limits:
+    trials: int | None
+    seconds: float | None
+
+    def __post_init__(self) -> None:
+        if self.trials is not None:
+            check_whole("trials", self.trials, at_least=1, at_most=MOST_TRIALS)
+        if self.seconds is not None:
+            check_range("seconds", self.seconds, above=0)
+
+    def reached(self, trials: int, spent: float) -> bool:
+        """There is always a first trial."""
+        most = TRIALS if self.trials is None and self.seconds is None else self.trials
+        late = self.seconds is not None and spent >= self.seconds and trials > 0
+        return late or (most is not None and trials >= most) or trials >= MOST_TRIALS
+
+
+def _check_numbers(asked: Asked, repeats: int, criterion: Criterion) -> None:
+    check_whole("seed", asked.seed, at_least=0, at_most=10**9)
+    check_whole("splits", asked.splits, at_least=1, at_most=SEEDS_EACH)
+    check_whole("repeats", repeats, at_least=1, at_most=SEEDS_EACH)
+    if repeats < criterion.repeats:
+        raise SettingError(f"repeats must be at least {criterion.repeats} for criterion {criterion.name}, found {repeats}.")
+
+
+def _run(
+    kept: Trials, base: Method, space: Space, scorer: Scorer, limits: _Limits, report: Callable[[Tried], None] | None
+) -> bool:
+    """Whether Ctrl-C ended it."""
+    start = time.monotonic()
+    with stop_after_trial() as stop:
+        while not limits.reached(len(kept), time.monotonic() - start) and not stop.is_set():
+            trial = kept.begin(space.of(base))
+
+            def hopeless(step: int, score: float, trial: Any = trial) -> bool:
+                trial.report(score, step)
+                return bool(trial.should_prune())
+
+            try:
+                drawn = {} if trial.user_attrs.get("defaults") else space.settings(trial.params)
+                score = scorer.score(base.configure(**drawn), hopeless)
+            except PrunedError:
+                kept.end(trial, PRUNED)
+            except (InputError, RuntimeError, MemoryError) as error:
+                if not isinstance(error, InputError) and not is_lack_of_memory(error):
+                    raise
+                kept.end(trial, FAILED, failure=first_line(error))
+            else:
+                kept.end(trial, COMPLETE, score)
+            if report is not None:
+                report(kept.tried(_searched(base, space))[-1])
+        return stop.is_set()
+
+
+def _searched(method: Method, space: Space) -> dict[str, Any]:
+    """The method's own values of what is searched."""
+    names = dict.fromkeys(name.partition("[")[0] for name in space.dimensions)
+    return {name: method.settings()[name] for name in names}
+
+
+def _outcome(
+    kept: Trials, base: Method, space: Space, graph: Graph, criterion: Criterion, seed: int, interrupted: bool
+) -> Tuned:
+    tried = kept.tried(_searched(base, space))
+    if not any(one.state == COMPLETE for one in tried):
+        failures = [one.failure for one in tried if one.failure]
+        raise InputError(f"all {len(tried)} trials failed; the first one: {failures[0] if failures else 'stopped early'}")
+    tuned = Tuned(
+        method=base,
+        graph=graph.name,
+        criterion=criterion.name,
+        measure=criterion.description,
+        seed=seed,
+        space=space.as_dict(),
+        tried=tried,
+        importance=kept.importance(),
+        interrupted=interrupted,
+    )
+    best = tuned.best
+    return tuned if best.defaults else replace(tuned, method=base.configure(**best.settings))
