@@ -89,8 +89,8 @@ class ByLabels:
             classes = len(np.unique(labels[split.train.numpy()]))
             if classes < 2:
                 raise SplitError(
-                    f"criterion labels needs training nodes of at least 2 classes, found {classes} in {len(split.train)} nodes; "
-                    "use criterion edges."
+                    f"criterion labels needs training nodes of at least 2 classes, found {classes} in {len(split.train)} "
+                    "nodes; use criterion edges."
                 )
 
     def score(self, fitted: Fitted, earlier: Sequence[Fitted]) -> float:

@@ -11,6 +11,7 @@ from typing import Any
 
 from graphkin.methods import Method, write_settings
 from graphkin.support.files import write_whole
+from graphkin.tuning.space import Space
 
 COMPLETE, PRUNED, FAILED = "complete", "pruned", "failed"
 SETTINGS_FILE, TRIALS_FILE = "settings.toml", "trials.csv"
@@ -44,8 +45,8 @@ class Tuned:
     measure: str
     """what the scores are, in words"""
     seed: int
-    space: Mapping[str, str]
-    """what was searched, in words"""
+    space: Space
+    """what was searched"""
     tried: tuple[Tried, ...]
     importance: Mapping[str, float] = field(default_factory=dict)
     """the share of each setting in what made trials good; empty after few trials"""
@@ -80,7 +81,7 @@ class Tuned:
             "score": self.best.score,
             "default_score": None if default is None else default.score,
             "settings": self.method.settings(),
-            "searched": dict(self.space),
+            "searched": self.space.as_dict(),
             "importance": dict(self.importance),
             "trials": [_plain(one) for one in self.tried],
             "interrupted": self.interrupted,
@@ -112,7 +113,7 @@ def shown_setting(value: Any) -> str:
     """As ``--set`` takes it."""
     if isinstance(value, tuple | list):
         return ",".join(shown_setting(entry) for entry in value)
-    return f"{value:.6g}" if isinstance(value, float) else "none" if value is None else str(value)
+    return "none" if value is None else str(value)
 
 
 def _plain(one: Tried) -> dict[str, Any]:

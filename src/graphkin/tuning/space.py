@@ -74,16 +74,18 @@ class Space:
             settings[base] = (*settings.get(base, ()), value) if bracket else value
         return settings
 
-    def of(self, method: Method) -> dict[str, Any]:
-        """The values of the method's own settings, as far as they lie in the space."""
+    def values(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """The other way round: the value of every dimension, in the space or not."""
         found = {}
-        for name, dimension in self.dimensions.items():
+        for name in self.dimensions:
             base, bracket, place = name.partition("[")
-            value = method.settings()[base]
-            value = value[int(place.rstrip("]"))] if bracket else value
-            if dimension.holds(value):
-                found[name] = dimension.stored(value)
+            found[name] = settings[base][int(place.rstrip("]"))] if bracket else settings[base]
         return found
+
+    def of(self, method: Method) -> dict[str, Any]:
+        """The method's own settings as they are stored, as far as they lie in the space."""
+        values = self.values(method.settings())
+        return {name: one.stored(values[name]) for name, one in self.dimensions.items() if one.holds(values[name])}
 
     def as_dict(self) -> dict[str, str]:
         return {name: str(dimension) for name, dimension in self.dimensions.items()}

@@ -44,7 +44,7 @@ def tune(
     device: str = "auto",
     memory: str | int | None = None,
     out: str | Path | None = None,
-    report: Callable[[Tried], None] | None = None,
+    report: Callable[[tuple[Tried, ...]], None] | None = None,
     **settings: Any,
 ) -> Tuned:
     """Search for better settings of ``method`` on a graph. The first trial has those that it would have without a search.
@@ -62,7 +62,7 @@ def tune(
         repeats: training runs of a trial, with different seeds; the score is their mean.
         seed: the one source of all randomness. The same seed and number of trials give the same settings.
         out: a folder that keeps every trial: killed at any time, the same call resumes.
-        report: called after every trial.
+        report: called after every trial with all trials so far.
         **settings: fixed settings, which are not searched.
 
     Ctrl-C ends the search after the current trial.
@@ -121,9 +121,7 @@ def _check_numbers(asked: Asked, repeats: int, criterion: Criterion) -> None:
         raise SettingError(f"repeats must be at least {criterion.repeats} for criterion {criterion.name}, found {repeats}.")
 
 
-def _run(
-    kept: Trials, base: Method, space: Space, scorer: Scorer, limits: _Limits, report: Callable[[Tried], None] | None
-) -> bool:
+def _run(kept: Trials, base: Method, space: Space, scorer: Scorer, limits: _Limits, report: Any) -> bool:
     """Whether Ctrl-C ended it."""
     start = time.monotonic()
     with stop_after_trial() as stop:
@@ -146,7 +144,7 @@ def _run(
             else:
                 kept.end(trial, COMPLETE, score)
             if report is not None:
-                report(kept.tried(_searched(base, space))[-1])
+                report(kept.tried(_searched(base, space)))
         return stop.is_set()
 
 
@@ -169,7 +167,7 @@ def _outcome(
         criterion=criterion.name,
         measure=criterion.description,
         seed=seed,
-        space=space.as_dict(),
+        space=space,
         tried=tried,
         importance=kept.importance(),
         interrupted=interrupted,

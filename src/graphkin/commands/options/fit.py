@@ -108,12 +108,12 @@ def parse_settings(pairs: list[str]) -> dict[str, Any]:
         name, equals, text = pair.partition("=")
         if not equals or not name or not text:
             raise SettingError(f"--set takes NAME=VALUE, such as beta=0.5, found {pair!r}.")
-        values = [_parse_value(part.strip()) for part in text.split(",")]
+        values = [parse_value(part.strip()) for part in text.split(",")]
         settings[name.strip().replace("-", "_")] = tuple(values) if len(values) > 1 else values[0]
     return settings
 
 
-def _parse_value(text: str) -> Any:
+def parse_value(text: str) -> Any:
     words = {"true": True, "false": False, "none": None}
     if text.lower() in words:
         return words[text.lower()]
