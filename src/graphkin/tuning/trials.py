@@ -67,7 +67,9 @@ def _kept(journal: Path) -> Study:
 
     lock: Any = _AlreadyAlone()
     storage = JournalStorage(JournalFileBackend(str(journal), lock_obj=lock))
-    return optuna.create_study(storage=storage, study_name=NAME, direction="maximize", load_if_exists=True)
+    if NAME in optuna.get_all_study_names(storage):
+        return optuna.load_study(study_name=NAME, storage=storage)
+    return optuna.create_study(storage=storage, study_name=NAME, direction="maximize")
 
 
 class _AlreadyAlone:
