@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +24,6 @@ from graphkin import Graph, bundled_cora
 from graphkin.evaluation.evaluate import evaluate
 from graphkin.graphs.synthetic import community_graph
 from graphkin.support.environment import commit, environment
-from graphkin.support.progress import progress
 from graphkin.training.fitted import Fitted
 from graphkin.training.plan import plan, resolve
 from graphkin.tuning.criteria import CRITERIA, Asked, tuning_splits
@@ -61,22 +61,21 @@ def measured(graph: Graph, epochs: int, count: int, seed: int) -> list[dict[str,
     judges = {name: CRITERIA[name].ready(graph, asked) for name in ("labels", "edges", "agreement")}
     splits, draw = tuning_splits(graph, asked), np.random.default_rng(seed)
     rows = []
-    with progress("visible", graph.name, count) as report:
-        for number in range(1, count + 1):
-            settings = drawn(space, draw)
-            method = base.configure(**settings)
-            whole = plan(graph, method, device="cpu").prepare()
-            one, other = (whole.train([asked.first_seed + place]).fitted[0] for place in (0, 1))
-            held = plan(judges["edges"].graph, method, device="cpu").prepare().train([asked.first_seed]).fitted[0]
-            scores: dict[str, Any] = {
-                "labels": judges["labels"].score(one, ()),
-                "labels, other seed": judges["labels"].score(other, ()),
-                "edges": judges["edges"].score(held, ()),
-                "agreement": judges["agreement"].score(one, (other,)),
-                "test": _test(one, graph, splits[:3]),
-            }
-            rows.append({"settings": settings, **scores})
-            report(number, scores["labels"])
+    for number in range(1, count + 1):
+        settings = drawn(space, draw)
+        method = base.configure(**settings)
+        whole = plan(graph, method, device="cpu").prepare()
+        one, other = (whole.train([asked.first_seed + place]).fitted[0] for place in (0, 1))
+        held = plan(judges["edges"].graph, method, device="cpu").prepare().train([asked.first_seed]).fitted[0]
+        scores: dict[str, Any] = {
+            "labels": judges["labels"].score(one, ()),
+            "labels, other seed": judges["labels"].score(other, ()),
+            "edges": judges["edges"].score(held, ()),
+            "agreement": judges["agreement"].score(one, (other,)),
+            "test": _test(one, graph, splits[:3]),
+        }
+        rows.append({"settings": settings, **scores})
+        print(f"{graph.name}, {number} of {count}: validation {scores['labels']:.1f} %", file=sys.stderr, flush=True)
     return rows
 
 
@@ -90,6 +89,16 @@ def correlations(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
 
     names = ("labels, other seed", "edges", "agreement", "labels")
     return {name: {"validation": between(name, "labels"), "test": between(name, "test")} for name in names}
+
+
+def table(run: dict[str, Any]) -> str:
+    """The table of docs/tune.md."""
+    lines = ["| graph | settings | edges | agreement | labels, other seed |", "|---|---|---|---|---|"]
+    for name, found in run["graphs"].items():
+        cells = [found["correlation"][criterion] for criterion in ("edges", "agreement", "labels, other seed")]
+        shown = [f"{cell['validation']:+.2f} ({cell['test']:+.2f})".replace("-", "−") for cell in cells]
+        lines.append(f"| {name} | {len(found['rows'])} | {' | '.join(shown)} |")
+    return "\n".join(lines)
 
 
 def main() -> None:

@@ -155,6 +155,11 @@ def test_a_model_agrees_with_itself(graph: Graph) -> None:
     assert judge.score(one, (one,)) == 100
     between = judge.score(one, (other,))
     assert between is not None and 0 < between < 100
+    for model in (one, other):
+        for parameter in model.modules["encoder"].parameters():
+            parameter.data.zero_()
+    collapsed = judge.score(one, (other,))
+    assert collapsed is not None and collapsed < 3 * 100 * 10 / graph.num_nodes  # chance
 
 
 def test_auto_is_labels_where_there_are_any(graph: Graph) -> None:
@@ -302,8 +307,9 @@ def test_failed_trials_are_listed_and_all_failed_is_one_line(graph: Graph, monke
 def test_time_ends_a_search_after_the_first_trial_at_the_earliest(graph: Graph) -> None:
     assert len(quick(graph, trials=50, seconds=1e-9).tried) == 1
     for name, value in (("trials", 0), ("seconds", 0), ("splits", 0), ("repeats", 0), ("seed", -1)):
+        wrong: dict[str, Any] = {name: value}
         with pytest.raises(SettingError, match=f"{name} must be"):
-            quick(graph, **{name: value})
+            quick(graph, **wrong)
 
 
 def test_settings_and_trials_are_written(graph: Graph, tmp_path: Path) -> None:

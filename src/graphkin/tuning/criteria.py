@@ -205,12 +205,14 @@ class ByAgreement:
         return 100 * float((one[:, :, None] == other[:, None, :]).any(2).double().mean())
 
     def _nearest(self, fitted: Fitted) -> Tensor:
-        rows = torch.nn.functional.normalize(fitted.embed(self.graph).cpu(), dim=1)
-        found = []
+        """Nodes are in an order that depends on the seed: where embeddings have collapsed, ties must not count as agreement."""
+        rows = torch.nn.functional.normalize(fitted.embed(self.graph).cpu().double(), dim=1)
+        order = torch.randperm(len(rows), generator=generator(fitted.seed, "order"))
+        place, others, found = order.argsort(), rows[order].T, []
         for nodes in self.nodes.split(256):
-            cosines = rows[nodes] @ rows.T
-            cosines[torch.arange(len(nodes)), nodes] = -2
-            found.append(cosines.topk(min(NEAREST, self.graph.num_nodes - 1), dim=1).indices)
+            cosines = rows[nodes] @ others
+            cosines[torch.arange(len(nodes)), place[nodes]] = -2
+            found.append(order[cosines.topk(min(NEAREST, len(rows) - 1), dim=1).indices])
         return torch.cat(found)
 
 
