@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from graphkin.errors import InputError, SettingError, check_range, check_whole, first_line, is_lack_of_memory
 from graphkin.graphs.graph import Graph, as_graph
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 TRIALS = 30
 """where neither their number nor a time is given"""
 MOST_TRIALS = 100_000
+Report: TypeAlias = Callable[[tuple[Tried, ...]], None]
+"""called after every trial with all trials so far"""
 
 
 def tune(
@@ -44,7 +46,7 @@ def tune(
     device: str = "auto",
     memory: str | int | None = None,
     out: str | Path | None = None,
-    report: Callable[[tuple[Tried, ...]], None] | None = None,
+    report: Report | None = None,
     **settings: Any,
 ) -> Tuned:
     """Search for better settings of ``method`` on a graph. The first trial has those that it would have without a search.
@@ -69,30 +71,18 @@ def tune(
     """
     graph = as_graph(data)
     base = resolve(method, graph, preset).configure(**settings)
-    chosen = criterion_named(criterion, graph)
-    limits = _Limits(trials, seconds)
-    asked = Asked(base, seed, protocol, splits)
+    chosen, asked, limits = criterion_named(criterion, graph), Asked(base, seed, protocol, splits), _Limits(trials, seconds)
     repeats = chosen.repeats if repeats is None else repeats
     _check_numbers(asked, repeats, chosen)
-    space = space_for(base, search or {}, settings.keys())
+    wanted = _Search(graph, base, space_for(base, search or {}, settings.keys()), chosen, asked, repeats)
     plan(graph, base, device=device, memory=memory)
-    judge = chosen.ready(graph, asked)
-    scorer = Scorer(judge, asked.first_seed, repeats, device, memory)
+    scorer = Scorer(chosen.ready(graph, asked), asked.first_seed, repeats, device, memory)
     folder = None if out is None else checked_path(out)
     if folder is not None:
         check_writable(folder)
-    same = {
-        "graph": graph.content,
-        "method": base.name,
-        "settings": key_form(base),
-        "search space": space.as_dict(),
-        "criterion": [chosen.name, protocol, splits],
-        "number of repeats": repeats,
-        "seed": seed,
-    }
-    with opened(folder, same, space, seed) as kept:
-        interrupted = _run(kept, base, space, scorer, limits, report)
-        return _outcome(kept, base, space, graph, chosen, seed, interrupted)
+    with opened(folder, wanted.identity(), wanted.space, seed) as kept:
+        interrupted = wanted.run(kept, scorer, limits, report or (lambda tried: None))
+        return wanted.outcome(kept, interrupted)
 
 
 @dataclass(frozen=True)
@@ -121,56 +111,77 @@ def _check_numbers(asked: Asked, repeats: int, criterion: Criterion) -> None:
         raise SettingError(f"repeats must be at least {criterion.repeats} for criterion {criterion.name}, found {repeats}.")
 
 
-def _run(kept: Trials, base: Method, space: Space, scorer: Scorer, limits: _Limits, report: Any) -> bool:
-    """Whether Ctrl-C ended it."""
-    start = time.monotonic()
-    with stop_after_trial() as stop:
-        while not limits.reached(len(kept), time.monotonic() - start) and not stop.is_set():
-            trial = kept.begin(space.of(base))
+@dataclass(frozen=True)
+class _Search:
+    """What is searched, checked."""
 
-            def hopeless(step: int, score: float, trial: Any = trial) -> bool:
-                trial.report(score, step)
-                return bool(trial.should_prune())
+    graph: Graph
+    base: Method
+    """with the settings that are not searched, and of the first trial"""
+    space: Space
+    criterion: Criterion
+    asked: Asked
+    repeats: int
 
-            try:
-                drawn = {} if trial.user_attrs.get("defaults") else space.settings(trial.params)
-                score = scorer.score(base.configure(**drawn), hopeless)
-            except PrunedError:
-                kept.end(trial, PRUNED)
-            except (InputError, RuntimeError, MemoryError) as error:
-                if not isinstance(error, InputError) and not is_lack_of_memory(error):
-                    raise
-                kept.end(trial, FAILED, failure=first_line(error))
-            else:
-                kept.end(trial, COMPLETE, score)
-            if report is not None:
-                report(kept.tried(_searched(base, space)))
-        return stop.is_set()
+    def identity(self) -> dict[str, Any]:
+        """All that scores depend on, by names for people."""
+        return {
+            "graph": self.graph.content,
+            "method": self.base.name,
+            "settings": key_form(self.base),
+            "search space": self.space.as_dict(),
+            "criterion": [self.criterion.name, self.asked.protocol, self.asked.splits],
+            "number of repeats": self.repeats,
+            "seed": self.asked.seed,
+        }
 
+    def run(self, kept: Trials, scorer: Scorer, limits: _Limits, report: Report) -> bool:
+        """Trials until a limit is reached; whether Ctrl-C ended it before."""
+        start = time.monotonic()
+        with stop_after_trial() as stop:
+            while not limits.reached(len(kept), time.monotonic() - start) and not stop.is_set():
+                self._try_next(kept, scorer)
+                report(kept.tried(self._without_search()))
+            return stop.is_set()
 
-def _searched(method: Method, space: Space) -> dict[str, Any]:
-    """The method's own values of what is searched."""
-    names = dict.fromkeys(name.partition("[")[0] for name in space.dimensions)
-    return {name: method.settings()[name] for name in names}
+    def _try_next(self, kept: Trials, scorer: Scorer) -> None:
+        trial = kept.begin(self.space.of(self.base))
 
+        def hopeless(step: int, score: float) -> bool:
+            trial.report(score, step)
+            return bool(trial.should_prune())
 
-def _outcome(
-    kept: Trials, base: Method, space: Space, graph: Graph, criterion: Criterion, seed: int, interrupted: bool
-) -> Tuned:
-    tried = kept.tried(_searched(base, space))
-    if not any(one.state == COMPLETE for one in tried):
-        failures = [one.failure for one in tried if one.failure]
-        raise InputError(f"all {len(tried)} trials failed; the first one: {failures[0] if failures else 'stopped early'}")
-    tuned = Tuned(
-        method=base,
-        graph=graph.name,
-        criterion=criterion.name,
-        measure=criterion.description,
-        seed=seed,
-        space=space,
-        tried=tried,
-        importance=kept.importance(),
-        interrupted=interrupted,
-    )
-    best = tuned.best
-    return tuned if best.defaults else replace(tuned, method=base.configure(**best.settings))
+        drawn = {} if trial.user_attrs.get("defaults") else self.space.settings(trial.params)
+        try:
+            score = scorer.score(self.base.configure(**drawn), hopeless)
+        except PrunedError:
+            kept.end(trial, PRUNED)
+        except (InputError, RuntimeError, MemoryError) as error:
+            if not isinstance(error, InputError) and not is_lack_of_memory(error):
+                raise
+            kept.end(trial, FAILED, failure=first_line(error))
+        else:
+            kept.end(trial, COMPLETE, score)
+
+    def _without_search(self) -> dict[str, Any]:
+        """The method's own values of what is searched."""
+        names = dict.fromkeys(name.partition("[")[0] for name in self.space.dimensions)
+        return {name: self.base.settings()[name] for name in names}
+
+    def outcome(self, kept: Trials, interrupted: bool) -> Tuned:
+        tried = kept.tried(self._without_search())
+        if not any(one.state == COMPLETE for one in tried):
+            failures = [one.failure for one in tried if one.failure]
+            raise InputError(f"all {len(tried)} trials failed; the first one: {failures[0] if failures else 'stopped early'}")
+        tuned = Tuned(
+            method=self.base,
+            graph=self.graph.name,
+            criterion=self.criterion.name,
+            measure=self.criterion.description,
+            seed=self.asked.seed,
+            space=self.space,
+            tried=tried,
+            importance=kept.importance(),
+            interrupted=interrupted,
+        )
+        return tuned if tuned.best.defaults else replace(tuned, method=self.base.configure(**tuned.best.settings))
