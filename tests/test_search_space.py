@@ -54,6 +54,8 @@ def test_a_setting_that_would_undo_a_fixed_one_is_left_out() -> None:
         ({"tau": {"low": "a", "high": 1}}, "low of tau must be a number, found 'a'"),
         ({"tau": (-1.0, 1.0)}, "tau must be a number > 0, found -1.0"),
         ({"tau": 3}, "search space of tau .* found 3"),
+        ({3: (0.1, 1.0)}, "name of a setting must be a text, found 3"),
+        (3, "search must be a table .* found 3"),
         ({"hidden": []}, "choices of hidden"),
         ({"hidden": [16, 16]}, "choices of hidden must differ"),
         ({"hidden": [object()]}, "choices of hidden"),
@@ -61,6 +63,6 @@ def test_a_setting_that_would_undo_a_fixed_one_is_left_out() -> None:
         ({"epochs": (1, 2)}, "epochs must be searched or fixed"),
     ],
 )
-def test_a_wrong_space_is_one_line(search: dict[str, Any], words: str) -> None:
+def test_a_wrong_space_is_one_line(search: Any, words: str) -> None:
     with pytest.raises(SettingError, match=words):
         space_for(GRACE.configure(epochs=3), search, ["epochs"])

@@ -10,7 +10,7 @@ from typing import Any
 from graphkin.errors import SettingError
 from graphkin.methods.method import Method
 from graphkin.methods.presets import method_named
-from graphkin.support.files import reading, write_whole
+from graphkin.support.files import checked_path, reading, write_whole
 from graphkin.support.shapes import check_shape
 
 SHAPE = {"method": str, "settings": dict}
@@ -23,10 +23,10 @@ def is_settings_file(preset: str | Path) -> bool:
 
 def read_settings(path: str | Path) -> Method:
     """The method of a file with ``method = "NAME"`` and a table ``[settings]``; what it does not mention has its default."""
-    path = Path(path)
-    if not path.is_file():
-        raise SettingError(f"no settings file at {path}.")
+    path = checked_path(path)
     with reading(path, 'is not a settings file, which has method = "NAME" and a table [settings]', SettingError):
+        if not path.is_file():
+            raise SettingError(f"no settings file at {path}.")
         tables = tomllib.loads(path.read_text(encoding="utf-8"))
         check_shape(tables, SHAPE)
         if set(tables) != set(SHAPE):

@@ -124,7 +124,6 @@ def by_labels(graph: Graph, asked: Asked) -> Judge:
         raise GraphError("criterion labels needs labels, and the graph has none; use criterion edges.")
     if asked.method.needs_labels:
         return ByOwnClassifier(graph)
-    check_choice("protocol", asked.protocol, PROTOCOLS)
     return ByLabels(graph, public_splits(graph) if asked.protocol == "public" else tuning_splits(graph, asked))
 
 

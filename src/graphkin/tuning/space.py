@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from graphkin.errors import SettingError, check_flag, check_range, shown, unknown
+from graphkin.errors import SettingError, check_flag, check_range, check_text, shown, unknown
 from graphkin.methods import Method, base_name, search_table
 
 FORM = "{low, high} with log = true or false, or {choices}"
@@ -98,7 +98,10 @@ def space_for(method: Method, given: Mapping[str, Any], fixed: Collection[str] =
     (``effective_positives`` undoes ``tau_pos``) are left out.
     """
     known = method.settings()
+    if not isinstance(given, Mapping):
+        raise SettingError(f"search must be a table with a range or choices for each setting, found {shown(given)}.")
     for name in given:
+        check_text("the name of a setting", name)
         if name not in known:
             raise unknown(f"setting for {method.name}", name, known)
         if name in fixed:

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from graphkin.errors import InputError, SettingError, check_range, check_whole, first_line, is_lack_of_memory
+from graphkin.errors import InputError, SettingError, check_choice, check_range, check_whole, first_line, is_lack_of_memory
 from graphkin.graphs.graph import Graph, as_graph
 from graphkin.methods import Method, key_form
 from graphkin.support.files import check_writable, checked_path
 from graphkin.support.signals import stop_after_trial
 from graphkin.training.plan import plan, resolve
-from graphkin.tuning.criteria import SEEDS_EACH, Asked, Criterion, criterion_named
+from graphkin.tuning.criteria import PROTOCOLS, SEEDS_EACH, Asked, Criterion, criterion_named
 from graphkin.tuning.outcome import COMPLETE, FAILED, PRUNED, Tried, Tuned
 from graphkin.tuning.scoring import PrunedError, Scorer
 from graphkin.tuning.space import Space, space_for
@@ -74,7 +74,7 @@ def tune(
     chosen, asked, limits = criterion_named(criterion, graph), Asked(base, seed, protocol, splits), _Limits(trials, seconds)
     repeats = chosen.repeats if repeats is None else repeats
     _check_numbers(asked, repeats, chosen)
-    wanted = _Search(graph, base, space_for(base, search or {}, settings.keys()), chosen, asked, repeats)
+    wanted = _Search(graph, base, space_for(base, {} if search is None else search, settings.keys()), chosen, asked, repeats)
     plan(graph, base, device=device, memory=memory)
     scorer = Scorer(chosen.ready(graph, asked), asked.first_seed, repeats, device, memory)
     folder = None if out is None else checked_path(out)
@@ -105,6 +105,7 @@ class _Limits:
 
 def _check_numbers(asked: Asked, repeats: int, criterion: Criterion) -> None:
     check_whole("seed", asked.seed, at_least=0, at_most=10**9)
+    check_choice("protocol", asked.protocol, PROTOCOLS)
     check_whole("splits", asked.splits, at_least=1, at_most=SEEDS_EACH)
     check_whole("repeats", repeats, at_least=1, at_most=SEEDS_EACH)
     if repeats < criterion.repeats:
