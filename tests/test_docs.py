@@ -23,6 +23,7 @@ import scipy.sparse
 import torch
 
 import graphkin
+from benchmarks import criteria
 from graphkin.commands import cli
 from graphkin.experiments import experiment_named, parse
 from graphkin.experiments.store import Store
@@ -37,12 +38,14 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 DATA = (ROOT / "docs" / "data.md").read_text(encoding="utf-8")
 REPRODUCE = (ROOT / "docs" / "reproduce.md").read_text(encoding="utf-8")
+TUNE = (ROOT / "docs" / "tune.md").read_text(encoding="utf-8")
 PARTS = ("data", "indices", "indptr", "shape")
 MODULES = sorted(m.name for m in pkgutil.walk_packages(graphkin.__path__, "graphkin.") if not m.name.endswith("__main__"))
 
 
 FEWER = {
     "fit": ["--epochs", "2", "--splits", "1"],
+    "tune": ["--trials", "2", "--splits", "1", "--set", "epochs=2"],
     "evaluate": ["--splits", "1"],
     "reproduce": ["--epochs", "2", "--seeds", "1"],
     "report": ["--layout", "pca"],
@@ -149,6 +152,20 @@ def test_data_page(quick: Path, capsys: pytest.CaptureFixture[str]) -> None:
     exec(compile(source, "data.md", "exec"), names)
     assert names["graph"].ids.tolist() == ["ann", "bob", "007"]
     assert names["z"].shape[0] == 3
+
+
+@pytest.mark.slow
+def test_tune_page(quick: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_shown([line for line in blocks("sh", TUNE)[0].splitlines() if "my-graph" not in line], capsys)
+    (source,) = blocks("python", TUNE)
+    names: dict[str, Any] = {"graphkin": graphkin, "graph": part_of_cora()}
+    exec(compile(source.replace("trials=20", "trials=2, epochs=2"), "tune.md", "exec"), names)
+    assert (quick / "search" / "trials.journal").exists()
+
+
+def test_the_tune_page_tells_what_was_measured() -> None:
+    run = json.loads((ROOT / "benchmarks/results/criteria.json").read_text(encoding="utf-8"))[-1]
+    assert criteria.table(run) in TUNE
 
 
 def test_the_data_page_tells_the_counts_and_the_measurements() -> None:

@@ -15,7 +15,15 @@ from graphkin.errors import SettingError, SplitError
 from graphkin.evaluation import logistic
 from graphkin.evaluation import probe as module
 from graphkin.evaluation.logistic import logistic_regressions, with_ones
-from graphkin.evaluation.probe import STRENGTHS, ProbeResult, probe, probe_adam, probe_sklearn, probe_torch
+from graphkin.evaluation.probe import (
+    STRENGTHS,
+    ProbeResult,
+    probe,
+    probe_adam,
+    probe_sklearn,
+    probe_torch,
+    validation_accuracy,
+)
 from graphkin.graphs.splits import Split, random_split
 from graphkin.support.randomness import generator
 from tests.wording import refused
@@ -162,6 +170,16 @@ def test_shuffling_test_labels_changes_nothing_but_the_test_score(way: Way) -> N
     other_score, other_val, other_strength = way(rows, shuffled, split)
     assert (val, strength) == (other_val, other_strength)
     assert score > other_score + 10
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_the_validation_accuracy_alone_is_that_of_the_probe(sparse: bool) -> None:
+    rows, labels = clusters(90, 3, 8, spread=2.0)
+    split = thirds(90)
+    hidden = labels.copy()
+    hidden[split.test.numpy()] = -1
+    given = csr_matrix(rows) if sparse else rows
+    assert validation_accuracy(given, hidden, split) == probe(given, labels, split).val
 
 
 @pytest.mark.parametrize("way", [probe_sklearn, probe_torch, adam])

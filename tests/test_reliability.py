@@ -197,7 +197,6 @@ def test_control_characters_do_not_reach_the_terminal(folder: Path, capsys: Capt
 @pytest.mark.parametrize(
     ("name", "value", "facts"),
     [
-        ("method", None, ["text"]),
         ("method", 3, ["text"]),
         ("progress", True, ["function", "bar", "lines"]),
         ("preset", 3, ["text"]),

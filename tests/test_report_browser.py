@@ -7,6 +7,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,11 @@ import pytest
 
 from graphkin import Graph
 from graphkin.experiments.summary import Summary
+from graphkin.methods import method_named
 from graphkin.report.page import fit_page, reproduction_page
+from graphkin.report.tuning import tuning_page
+from graphkin.tuning.outcome import COMPLETE, FAILED, PRUNED, Tried, Tuned
+from graphkin.tuning.space import Choice, Range, Space
 from tests.test_report import WHERE, run_folder, summary
 
 pytestmark = pytest.mark.browser
@@ -131,6 +136,34 @@ def test_opens_without_errors_and_fetches_nothing(open_page: Callable[..., Brows
     requests = [event["params"]["request"]["url"] for event in events if event["method"] == "Network.requestWillBeSent"]
     assert {url for url in requests if not url.startswith(("data:", "blob:", "chrome:"))} == {pages[name]}
     assert browser.execute_script("return performance.getEntriesByType('resource').length") == 0
+
+
+@pytest.mark.parametrize("width", [1200, 390])
+def test_the_page_of_a_search(width: int, browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "tune.html"
+    path.write_text(tuning_page(search(), WHERE, "graphkin fit '<b>'"), encoding="utf-8")
+    metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 500}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+    browser.get_log("browser")
+    browser.get(path.as_uri())
+    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    assert len(browser.find_elements("css selector", "svg.chart[role=img]")) == 4
+    browser.find_elements("css selector", "#table-trials thead button")[1].click()
+    first = "return [...document.querySelectorAll('#table-trials tbody th')].map((cell) => cell.textContent.trim())"
+    assert browser.execute_script(first) == ["3 best", "4", "1 no search", "2"]
+
+
+def search() -> Tuned:
+    """Four trials: without a search, failed, best, and stopped early."""
+    space = Space({"tau": Range(0.1, 1.0, log=True), "beta": Range(0.0, 1.0), "activation": Choice(('"relu"', '"prelu"'))})
+    tried = (
+        Tried(1, COMPLETE, 70.0, {"tau": 0.4, "beta": 0.7, "activation": "relu"}, 2.0, defaults=True),
+        Tried(2, FAILED, None, {"tau": 0.1, "beta": 0.1, "activation": "relu"}, 0.1, failure="the loss became <nan>"),
+        Tried(3, COMPLETE, 75.5, {"tau": 0.3, "beta": 0.2, "activation": "prelu"}, 2.0),
+        Tried(4, PRUNED, 71.0, {"tau": 0.9, "beta": 0.9, "activation": "prelu"}, 1.0),
+    )
+    return Tuned(method_named("grace+"), "two <groups>", "labels", "mean validation accuracy", 0, space, tried, {"tau": 1.0})
 
 
 def test_tables_sort_both_ways_and_back(open_page: Callable[..., Browser]) -> None:

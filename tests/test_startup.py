@@ -22,7 +22,7 @@ from graphkin.report.map import LAYOUTS
 from graphkin.training.embeddings import FORMATS
 
 PACKAGE = {"graphkin", "graphkin.support", "graphkin.support.lazy"}
-COMMANDS = ("bench", "datasets", "embed", "evaluate", "fit", "report", "reproduce", "results")
+COMMANDS = ("bench", "datasets", "embed", "evaluate", "fit", "report", "reproduce", "results", "tune")
 PROGRAM = PACKAGE | {
     *("graphkin.commands", "graphkin.commands.app", "graphkin.commands.cli", "graphkin.commands.loading"),
     *("graphkin.commands.options", "graphkin.commands.options.shared"),

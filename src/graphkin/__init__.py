@@ -52,6 +52,9 @@ if TYPE_CHECKING:
     from graphkin.training.fit import fit_repeats as fit_repeats
     from graphkin.training.fitted import Fitted as Fitted
     from graphkin.training.fitted import load as load
+    from graphkin.tuning.criteria import CRITERIA as CRITERIA
+    from graphkin.tuning.outcome import Tuned as Tuned
+    from graphkin.tuning.tune import tune as tune
     from graphkin.weights import Attract as Attract
     from graphkin.weights import Neighbours as Neighbours
     from graphkin.weights import OwnCounterpart as OwnCounterpart
@@ -64,6 +67,7 @@ _HOMES = {
     "Attract": "weights",
     "BatchNormGCN": "models.encoders",
     "Bootstrap": "objectives.bootstrap",
+    "CRITERIA": "tuning.criteria",
     "Contrast": "objectives.contrast",
     "EnhancedInfoNCE": "objectives.losses",
     "Fitted": "training.fitted",
@@ -96,6 +100,7 @@ _HOMES = {
     "Split": "graphs.splits",
     "Supervision": "objectives.neighbourhood",
     "Task": "objectives.objective",
+    "Tuned": "tuning.outcome",
     "TwoViews": "models.views",
     "Uniform": "weights",
     "View": "models.views",
@@ -110,6 +115,7 @@ _HOMES = {
     "open_graph": "graphs.readers",
     "plus": "methods",
     "register": "support.components",
+    "tune": "tuning.tune",
 }
 
 __all__ = sorted(_HOMES)

@@ -54,6 +54,12 @@ class DivergedError(InputError):
     """The loss stopped being a finite number."""
 
 
+def is_lack_of_memory(error: BaseException) -> bool:
+    """PyTorch says it in a RuntimeError, on a GPU in one of its own."""
+    words = ("can't allocate memory", "not enough memory", "out of memory")
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and any(word in str(error) for word in words))
+
+
 def unknown(what: str, found: str, allowed: Iterable[str]) -> SettingError:
     """The error for a name outside a list, with the nearest name as a suggestion."""
     names = list(allowed)

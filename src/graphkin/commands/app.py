@@ -20,6 +20,7 @@ from graphkin.commands.options.fit import Fit
 from graphkin.commands.options.report import Report
 from graphkin.commands.options.reproduce import Reproduce
 from graphkin.commands.options.results import Export, Merge
+from graphkin.commands.options.tune import Tune
 from graphkin.errors import SettingError
 from graphkin.support.launch import launched
 from graphkin.support.signals import EndedError
@@ -74,6 +75,7 @@ def _unwrapped(text: str) -> str:
 
 
 app.command("fit")(_command(Fit, "fit:run"))
+app.command("tune")(_command(Tune, "tune:run"))
 app.command("embed")(_command(Embed, "embed:run"))
 app.command("evaluate")(_command(Evaluate, "evaluate:run"))
 app.command("datasets")(_command(Datasets, "datasets:run"))

@@ -12,7 +12,7 @@ import sys
 from typing import Any
 
 from graphkin.commands.loading import loading
-from graphkin.errors import InputError, first_line, printable
+from graphkin.errors import InputError, first_line, is_lack_of_memory, printable
 from graphkin.support import signals
 from graphkin.support.launch import LostError, ToldElsewhereError
 
@@ -66,7 +66,7 @@ def _unexpected(error: Exception) -> int:
     message: Any = getattr(error, "format_message", None)
     if message is not None:
         return _complain(message())
-    if _is_lack_of_memory(error):
+    if is_lack_of_memory(error):
         return _complain(
             f"there is not enough memory ({first_line(error)}): try --memory, fewer features or a smaller hidden, "
             "or a machine with more."
@@ -74,12 +74,6 @@ def _unexpected(error: Exception) -> int:
     traceback.print_exception(error)
     print("graphkin: this is an internal error of graphkin; please report it.", file=sys.stderr)
     return 1
-
-
-def _is_lack_of_memory(error: Exception) -> bool:
-    """PyTorch says it in a RuntimeError, on a GPU in one of its own."""
-    words = ("can't allocate memory", "not enough memory", "out of memory")
-    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and any(word in str(error) for word in words))
 
 
 def _complain(message: str) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from graphkin.experiments.summary import Summary
     from graphkin.graphs.graph import Graph
     from graphkin.training.fitted import Fitted
+    from graphkin.tuning.outcome import Tuned
+
+BEST_TRIALS = 3
 
 
 def score_table(scores: Mapping[str, Mapping[str, Any]], graph: str) -> Table:
@@ -72,6 +75,21 @@ def print_fit(graph: Graph, fitted: Fitted, record: dict[str, Any], embeddings: 
     else:
         print_scores(scores, graph.name, short=True)
     say(f"wrote {embeddings}, model.graphkin, run.json")
+
+
+def tuning_table(tuned: Tuned, shown: Callable[[Any], str]) -> Table:
+    """The best trials, and the settings without a search."""
+    best = tuned.finished[:BEST_TRIALS]
+    default = tuned.default
+    rows = [*best, *([default] if default is not None and default not in best else [])]
+    table = Table("setting", title="the best trials", title_justify="left")
+    table.columns[0].no_wrap = True
+    for one in rows:
+        table.add_column(f"trial {one.number}" + ("\nno search" if one.defaults else ""), justify="right")
+    table.add_row("score, %", *("failed" if one.score is None else f"{one.score:.2f}" for one in rows), end_section=True)
+    for name in dict.fromkeys(name for one in rows for name in one.settings):
+        table.add_row(name, *(shown(one.settings[name]) if name in one.settings else "–" for one in rows))
+    return table
 
 
 def experiment_table(experiments: list[Experiment]) -> Table:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -44,19 +44,47 @@ def probe(rows: np.ndarray | csr_matrix, labels: np.ndarray, split: Split, devic
     On a few hundred nodes several C, from underfitted to overfitted, often share the best accuracy: the lowest log loss on
     validation nodes decides. A class without training nodes is never predicted.
     """
-    widest = WIDEST if isinstance(rows, np.ndarray) or rows.nnz >= SPARSE_BELOW * math.prod(rows.shape) else WIDEST_SPARSE
-    if min(rows.shape[1], len(split.train)) > widest:
+    if _is_for_sklearn(rows, len(split.train)):
         return probe_sklearn(rows, labels, split)
     return probe_torch(rows, labels, split, device)
 
 
+def validation_accuracy(
+    rows: np.ndarray | csr_matrix, labels: np.ndarray, split: Split, device: torch.device | str = "cpu"
+) -> float:
+    """``probe(...).val``, without a look at the split's test nodes."""
+    train, val, _ = _parts(labels, split)
+    if _is_for_sklearn(rows, len(train)):
+        return 100 * _chosen_sklearn(rows, labels, train, val).accuracy
+    return 100 * _chosen_torch(rows, labels, train, val, device).accuracy
+
+
 def probe_sklearn(rows: np.ndarray | csr_matrix, labels: np.ndarray, split: Split) -> ProbeResult:
     """The definition of ``probe``: one fit of liblinear after the other, at its own tolerance."""
+    train, val, test = _parts(labels, split)
+    chosen = _chosen_sklearn(rows, labels, train, val)
+    score = float(chosen.fit.score(rows[test], labels[test]))
+    return ProbeResult(100 * score, 100 * chosen.accuracy, chosen.strength)
+
+
+class _Chosen(NamedTuple):
+    """The classifier whose C is best on validation nodes."""
+
+    fit: Any
+    accuracy: float
+    strength: float
+
+
+def _is_for_sklearn(rows: np.ndarray | csr_matrix, trained_on: int) -> bool:
+    widest = WIDEST if isinstance(rows, np.ndarray) or rows.nnz >= SPARSE_BELOW * math.prod(rows.shape) else WIDEST_SPARSE
+    return bool(min(rows.shape[1], trained_on) > widest)
+
+
+def _chosen_sklearn(rows: np.ndarray | csr_matrix, labels: np.ndarray, train: np.ndarray, val: np.ndarray) -> _Chosen:
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
     from sklearn.multiclass import OneVsRestClassifier
 
-    train, val, test = _parts(labels, split)
     fits = [OneVsRestClassifier(LogisticRegression(solver="liblinear", C=strength, random_state=0)) for strength in STRENGTHS]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -64,8 +92,7 @@ def probe_sklearn(rows: np.ndarray | csr_matrix, labels: np.ndarray, split: Spli
             fit.fit(rows[train], labels[train])
     qualities = [_quality(fit.predict(rows[val]), fit.predict_proba(rows[val]), fit.classes_, labels[val]) for fit in fits]
     best = qualities.index(max(qualities))
-    score = float(fits[best].score(rows[test], labels[test]))
-    return ProbeResult(100 * score, 100 * qualities[best][0], STRENGTHS[best])
+    return _Chosen(fits[best], qualities[best][0], STRENGTHS[best])
 
 
 def probe_torch(
@@ -73,6 +100,18 @@ def probe_torch(
 ) -> ProbeResult:
     """``probe_sklearn``, with all C and classes solved at once and to full precision."""
     train, val, test = _parts(labels, split)
+    chosen = _chosen_torch(rows, labels, train, val, device)
+    classes, weights = chosen.fit
+    right = 0
+    for part in np.split(test, range(ROWS_AT_A_TIME, len(test), ROWS_AT_A_TIME)):
+        right += int((classes[_decisions(rows[part], weights).argmax(1)] == labels[part]).sum())
+    return ProbeResult(100 * right / len(test), 100 * chosen.accuracy, chosen.strength)
+
+
+def _chosen_torch(
+    rows: np.ndarray | csr_matrix, labels: np.ndarray, train: np.ndarray, val: np.ndarray, device: torch.device | str
+) -> _Chosen:
+    """Its fit is the classes and their weights."""
     classes = np.unique(labels[train])
     positive = classes[1:] if len(classes) == 2 else classes
     targets = torch.from_numpy(labels[train] == positive[:, None])
@@ -86,11 +125,7 @@ def probe_torch(
         np.divide(chances, total, out=chances, where=total > 0)
         qualities.append(_quality(classes[decisions.argmax(1)], chances, classes, labels[val]))
     best = qualities.index(max(qualities))
-    right = 0
-    for part in np.split(test, range(ROWS_AT_A_TIME, len(test), ROWS_AT_A_TIME)):
-        right += int((classes[_decisions(rows[part], weights[best]).argmax(1)] == labels[part]).sum())
-    score = right / len(test)
-    return ProbeResult(100 * score, 100 * qualities[best][0], STRENGTHS[best])
+    return _Chosen((classes, weights[best]), qualities[best][0], STRENGTHS[best])
 
 
 def probe_adam(

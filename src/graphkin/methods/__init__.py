@@ -2,7 +2,8 @@
 
 from graphkin.methods.method import Method, ideal, plus
 from graphkin.methods.optimiser import Optimiser
-from graphkin.methods.presets import METHODS, base_name, declare, method_named, presets
+from graphkin.methods.presets import METHODS, base_name, declare, method_named, presets, search_table
+from graphkin.methods.saved import read_settings, write_settings
 from graphkin.methods.serialise import from_json, key_form, to_json
 from graphkin.methods.shipped import GCA, GRACE, GRAPH_MLP
 
@@ -21,5 +22,8 @@ __all__ = [
     "method_named",
     "plus",
     "presets",
+    "read_settings",
+    "search_table",
     "to_json",
+    "write_settings",
 ]

@@ -19,14 +19,17 @@ from graphkin.support.registry import Registry
 DEFAULT = "default"
 METHODS: Registry[Method] = Registry("method")
 _presets: dict[str, Mapping[str, Any]] = {}
+_searches: dict[str, Mapping[str, Any]] = {}
 
 
-def declare(method: Method, presets: Mapping[str, Any] | None = None) -> Method:
+def declare(method: Method, presets: Mapping[str, Any] | None = None, search: Mapping[str, Any] | None = None) -> Method:
     """Make a method known by its name and, where its objective has positives and negatives, its "+".
 
     ``presets`` are settings by dataset; those under "default" are for any other graph, those under "plus" of a dataset for "+".
+    ``search`` says where :func:`graphkin.tune` looks, by setting: ``{"tau": {"low": 0.1, "high": 1.0, "log": True}}``.
     """
     _presets[method.name] = {DEFAULT: {}, **(presets or {})}
+    _searches[method.name] = search or {}
     METHODS.add(method.name, method)
     if method.objective.weighted:
         METHODS.add(f"{method.name}+", plus(method))
@@ -64,6 +67,11 @@ def presets(base: str) -> Mapping[str, Any]:
     return _presets.get(base, {DEFAULT: {}})
 
 
+def search_table(base: str) -> Mapping[str, Any]:
+    """Where to look for better settings of a base method and its "+", as it was declared."""
+    return _searches.get(base, {})
+
+
 def _chosen(base: str, preset: str | None, *, enhanced: bool) -> dict[str, Any]:
     tables = presets(base)
     name = (preset or DEFAULT).removesuffix("-bundled")
@@ -80,9 +88,9 @@ def _declare_shipped() -> None:
     files = {entry.name.removesuffix(".toml"): entry for entry in folder.iterdir() if entry.name.endswith(".toml")}
     for name in [*in_python, *sorted(files.keys() - in_python.keys())]:
         tables = tomllib.loads(files[name].read_text(encoding="utf-8"))
-        described = tables.pop("method", None)
+        described, search = tables.pop("method", None), tables.pop("search", None)
         method = in_python.get(name) or from_json({"type": "Method", "name": name, "views": None, **described})
-        declare(method, tables)
+        declare(method, tables, search)
 
 
 _declare_shipped()

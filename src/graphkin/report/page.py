@@ -36,7 +36,8 @@ RECORD = {
     **{"versions": dict, "machine": dict, "seconds?": {"train": float}, "kernel?": (str, None), "warning?": (str, None)},
 }
 """what a page needs of a run file"""
-SCRIPTS = ("theme.js", "tables.js", "plots.js", "map.js")
+SCRIPTS = ("theme.js", "tables.js")
+PLOT_SCRIPTS = ("plots.js", "map.js")
 
 
 def reproduction_page(summaries: list[Summary], environments: list[dict[str, Any]], command: str) -> str:
@@ -62,14 +63,14 @@ def reproduction_page(summaries: list[Summary], environments: list[dict[str, Any
             }
         )
     done, wanted = (sum(counts) for counts in zip((0, 0), *(one["progress"] for one in experiments), strict=True))
-    return _render(
+    return render(
         "reproduction.html",
         figures,
         title=_title(summaries),
         experiments=experiments,
         done=done,
         wanted=wanted,
-        facts=_facts(environments),
+        facts=facts_of(environments),
         command=command,
     )
 
@@ -106,7 +107,7 @@ def fit_page(
         diagnosis = diagnose(graph, fitted.method)
         figures["weights"] = weight_figure(diagnosis)
     scores = record["scores"]
-    return _render(
+    return render(
         "fit.html",
         list(figures.values()),
         title=f"{record['method']} on {record['graph']['name']}",
@@ -118,7 +119,7 @@ def fit_page(
         diagnosis_sentences=[] if diagnosis is None else sentences(diagnosis),
         scores=[] if "not_scored" in scores else score_rows(scores),
         settings={name: shown_value(value) for name, value in record["settings"].items()},
-        facts=_facts([record]),
+        facts=facts_of([record]),
         command=command,
     )
 
@@ -136,8 +137,8 @@ def asset(name: str) -> str:
     return resources.files("graphkin.report").joinpath("assets", name).read_text(encoding="utf-8")
 
 
-def _render(template: str, figures: Sequence[Figure], **values: Any) -> str:
-    """Figures are embedded as JSON with "<" escaped, so that no text in them can end the script."""
+def render(template: str, figures: Sequence[Figure] | None, **values: Any) -> str:
+    """Figures are embedded as JSON with "<" escaped, so that no text in them can end the script. None: it needs no plotly."""
     templates = jinja2.Environment(
         loader=jinja2.FunctionLoader(asset),
         autoescape=True,
@@ -148,9 +149,9 @@ def _render(template: str, figures: Sequence[Figure], **values: Any) -> str:
     templates.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
     return templates.get_template(template).render(
         style=asset("page.css"),
-        scripts="\n".join(asset(name) for name in SCRIPTS),
-        plotly=plotly_js(),
-        figures=[figure.as_dict() for figure in figures],
+        scripts="\n".join(asset(name) for name in SCRIPTS + (PLOT_SCRIPTS if figures is not None else ())),
+        plotly=None if figures is None else plotly_js(),
+        figures=[figure.as_dict() for figure in figures or ()],
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         **values,
     )
@@ -174,7 +175,7 @@ def _embeddings_file(folder: Path) -> Path:
     return found
 
 
-def _facts(environments: list[dict[str, Any]]) -> dict[str, list[str]]:
+def facts_of(environments: list[dict[str, Any]]) -> dict[str, list[str]]:
     """Where, with what and when runs were made; each machine, set of versions and commit is listed once."""
     found: dict[str, list[str]] = {"Machine": [], "Versions": [], "Commit": [], "Finished": []}
     for environment in environments:

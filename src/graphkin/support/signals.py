@@ -12,6 +12,7 @@ INTERRUPTED, TERMINATED = 128 + signal.SIGINT, 128 + signal.SIGTERM
 """The exit status after Ctrl-C and after SIGTERM."""
 
 _terminated = False
+_outer_stop = False
 
 
 class TerminatedError(KeyboardInterrupt):
@@ -56,7 +57,7 @@ def stop_after_epoch(*, several_processes: bool = False) -> Iterator[threading.E
     ``several_processes`` stop together, and torchrun may send them a signal more than once.
     """
     stop = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
+    if threading.current_thread() is not threading.main_thread() or _outer_stop:
         yield stop
         return
     watched = [signal.SIGINT]
@@ -78,6 +79,32 @@ def stop_after_epoch(*, several_processes: bool = False) -> Iterator[threading.E
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def stop_after_trial() -> Iterator[threading.Event]:
+    """The first Ctrl-C sets the event, and what is trained inside goes on to its last epoch; the second interrupts as usual.
+
+    SIGTERM is not waited for: there may be only seconds left.
+    """
+    global _outer_stop
+    stop = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop
+        return
+    before = signal.getsignal(signal.SIGINT) or signal.SIG_DFL
+
+    def request_stop(number: int, frame: FrameType | None) -> None:
+        stop.set()
+        signal.signal(number, before)
+
+    signal.signal(signal.SIGINT, request_stop)
+    _outer_stop = True
+    try:
+        yield stop
+    finally:
+        _outer_stop = False
+        signal.signal(signal.SIGINT, before)
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 def fit(
     data: Graph | Data,
-    method: str | Method = "grace+",
+    method: str | Method | None = None,
     *,
-    preset: str | None = None,
+    preset: str | Path | None = None,
     seed: int = 0,
     device: str = "auto",
     progress: str = "auto",
@@ -37,9 +37,10 @@ def fit(
 
     Args:
         data: a :class:`graphkin.Graph` or a ``torch_geometric.data.Data`` with ``x`` and ``edge_index``.
-        method: "grace", "gca", "graph-mlp", each with or without "+", "bgrl"; or a :class:`graphkin.Method`.
+        method: "grace", "gca", "graph-mlp", each with or without "+", "bgrl"; or a :class:`graphkin.Method`. By default the
+            one of a ``preset`` that is a file, and "grace+" otherwise.
         preset: the dataset whose shipped settings to use; by default the graph's own name if it is one of them, and settings
-            meant for any graph otherwise.
+            meant for any graph otherwise. Or a settings file (.toml), such as :func:`graphkin.tune` writes.
         seed: the one source of all randomness. The same seed gives the same embeddings, bit for bit, on one CPU.
         device: "auto", "cpu", "cuda" or "cuda:N".
         progress: "auto" (a bar on a terminal, else nothing), "visible" (a bar, else lines), "bar", "lines" or "none".
@@ -63,10 +64,10 @@ def fit(
 
 def fit_repeats(
     data: Graph | Data,
-    method: str | Method = "grace+",
+    method: str | Method | None = None,
     seeds: Iterable[int] = range(10),
     *,
-    preset: str | None = None,
+    preset: str | Path | None = None,
     device: str = "auto",
     progress: str = "auto",
     similarity: Any = None,

@@ -51,7 +51,8 @@ class Fitted:
 
     @property
     def device(self) -> torch.device:
-        return next(iter(self.modules.state_dict().values())).device
+        first: Tensor = next(iter(self.modules.state_dict().values()))
+        return first.device
 
     def to(self, device: str | torch.device) -> Fitted:
         """The same model on another device, where :meth:`embed` then computes; "auto" is the GPU if there is one."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor
@@ -26,6 +26,17 @@ from graphkin.training.checkpoints import Checkpoint
 LOOK_EVERY = {"cpu": 1, "cuda": 32}
 """epochs between two looks at the loss; on a GPU a look waits for all work that was queued"""
 EPOCHS_BEFORE_RECORDING = 3
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Watch(Generic[T]):
+    """``look`` is called after each of these epochs with what there is by then; what it raises ends training."""
+
+    epochs: Collection[int]
+    look: Callable[[T], None]
 
 
 @dataclass
@@ -46,6 +57,7 @@ def train(
     style: Style,
     title: str,
     checkpoints: Sequence[Checkpoint] = (),
+    watch: Watch[int] | None = None,
 ) -> list[Curve]:
     """Train all tasks for the method's epochs, side by side; Ctrl-C ends all of them after the current epoch.
 
@@ -80,6 +92,10 @@ def train(
             if last or epoch % LOOK_EVERY[device.type] == 0:
                 losses = [run.look() for run in runs]
                 report(epoch, sum(losses) / len(losses))
+            if watch is not None and epoch in watch.epochs:
+                for run in runs:
+                    run.look()
+                watch.look(epoch)
             if last:
                 break
     for run in runs:

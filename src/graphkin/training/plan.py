@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -9,12 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from torch import nn
+from torch.nn import ModuleDict
 
-from graphkin.errors import SettingError
+from graphkin.errors import SettingError, check_text
 from graphkin.execution import Execution, as_asked, decide, parse_memory
 from graphkin.graphs.graph import Graph, as_graph
-from graphkin.methods import Method, base_name, key_form, method_named, presets
+from graphkin.methods import Method, base_name, key_form, method_named, presets, read_settings
+from graphkin.methods.saved import is_settings_file
 from graphkin.models.encoder import features_for, inputs_of, learned_from
 from graphkin.models.views import whole_graph
 from graphkin.objectives.objective import Setup
@@ -24,7 +26,7 @@ from graphkin.support.progress import Style
 from graphkin.training.checkpoints import Checkpoint
 from graphkin.training.device import device_named
 from graphkin.training.fitted import Fitted
-from graphkin.training.loop import Curve, train
+from graphkin.training.loop import Curve, Watch, train
 from graphkin.training.modules import modules_for, prepared_features, scale_for
 from graphkin.training.usable import check_usable
 
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 PAGERANKS = ".pagerank"
 """behind a checkpoint's name, the folder for PageRanks"""
+DEFAULT_METHOD = "grace+"
 
 
 @dataclass(frozen=True)
@@ -122,37 +125,48 @@ class Prepared:
         title: str = "",
         graphs: Sequence[Graph] | None = None,
         checkpoints: Sequence[Checkpoint] = (),
+        watch: Watch[list[Fitted]] | None = None,
     ) -> Trained:
-        """Train one group, side by side; ``graphs`` may give every seed training labels of its own."""
+        """Train one group, side by side; ``graphs`` may give every seed training labels of its own.
+
+        ``watch`` sees copies of the modules as they are after an epoch; they do not change the training.
+        """
         plan, method = self.plan, self.plan.method
         graphs = graphs or [plan.graph] * len(seeds)
         tasks = [method.objective.task(self.setup(seed, graph)) for graph, seed in zip(graphs, seeds, strict=True)]
-        trains = method.objective.trains
-        curves = train(tasks, method, plan.device, progress, title, checkpoints) if trains else [Curve() for _ in tasks]
-        fitted = [
-            Fitted(
-                method=method,
-                modules=self._settled(task.finish()).cpu(),
-                num_features=plan.graph.num_features,
-                num_classes=self._classes,
-                seed=seed,
-                feature_names=plan.graph.feature_names,
-                losses=tuple(curve.losses),
-                interrupted=curve.interrupted,
-                seconds={"prepare": self.seconds, "train": curve.seconds},
-                kernel=plan.execution.kernel,
-                execution=plan.execution.record(),
-                own_similarity=None if plan.own is None else plan.own.digest(),
-            )
-            for task, curve, seed in zip(tasks, curves, seeds, strict=True)
-        ]
+
+        def look(epoch: int) -> None:
+            assert watch is not None
+            watch.look([self._fitted(copy.deepcopy(task.modules), seed) for task, seed in zip(tasks, seeds, strict=True)])
+
+        within = None if watch is None else Watch(watch.epochs, look)
+        if method.objective.trains:
+            curves = train(tasks, method, plan.device, progress, title, checkpoints, within)
+        else:
+            curves = [Curve() for _ in tasks]
+        fitted = [self._fitted(task.finish(), seed, curve) for task, curve, seed in zip(tasks, curves, seeds, strict=True)]
         return Trained(fitted, curves[0].stop_wanted)
 
-    def _settled(self, modules: nn.ModuleDict) -> nn.ModuleDict:
+    def _fitted(self, modules: ModuleDict, seed: int, curve: Curve | None = None) -> Fitted:
+        """Without a ``curve``, from the middle of training."""
+        plan = self.plan
         encoder: Any = modules["encoder"]
         if hasattr(encoder, "settle"):
-            encoder.settle(self.x, whole_graph(self.plan.graph))
-        return modules
+            encoder.settle(self.x, whole_graph(plan.graph))
+        return Fitted(
+            method=plan.method,
+            modules=modules.cpu(),
+            num_features=plan.graph.num_features,
+            num_classes=self._classes,
+            seed=seed,
+            feature_names=plan.graph.feature_names,
+            losses=() if curve is None else tuple(curve.losses),
+            interrupted=curve is None or curve.interrupted,
+            seconds={} if curve is None else {"prepare": self.seconds, "train": curve.seconds},
+            kernel=plan.execution.kernel,
+            execution=plan.execution.record(),
+            own_similarity=None if plan.own is None else plan.own.digest(),
+        )
 
     @property
     def _classes(self) -> int:
@@ -161,9 +175,9 @@ class Prepared:
 
 def plan(
     data: Graph | Data,
-    method: str | Method,
+    method: str | Method | None,
     *,
-    preset: str | None = None,
+    preset: str | Path | None = None,
     device: str = "auto",
     similarity: Any = None,
     memory: str | int | None = None,
@@ -189,16 +203,26 @@ def plan(
     return Plan(there, where, execution, own, asked.feature_scale)
 
 
-def resolve(method: str | Method, graph: Graph, preset: str | None = None) -> Method:
-    """A method with its settings for a graph: those of ``preset``, of the graph's name where they are shipped, or for any."""
+def resolve(method: str | Method | None, graph: Graph, preset: str | Path | None = None) -> Method:
+    """A method with its settings for a graph: those of ``preset``, of the graph's name where they are shipped, or for any.
+
+    A ``preset`` that is a file has the settings of one method, and names it where ``method`` is None.
+    """
     if isinstance(method, Method):
         if preset is not None:
             raise SettingError(f"preset goes with a method's name; this {method.name} has its settings already.")
         return method
+    if preset is not None and isinstance(preset, str | Path) and is_settings_file(preset):
+        saved = read_settings(preset)
+        if method is not None and method_named(method).name != saved.name:
+            raise SettingError(f"{preset} has settings of {saved.name}; the method must be the same, found {method!r}.")
+        return saved
+    method = DEFAULT_METHOD if method is None else method
     if preset is None:
         known = graph.name.removesuffix("-bundled")
         preset = known if known in presets(base_name(method_named(method).name)) else None
-    return method_named(method, preset)
+    check_text("preset", preset, optional=True)
+    return method_named(method, None if preset is None else str(preset))
 
 
 def own_similarity(similarity: Any, graph: Graph, method: Method, device: torch.device) -> NodeSimilarity | None:

@@ -37,6 +37,14 @@ def method_names() -> list[str]:
     return sorted(names)
 
 
+MethodOption = Annotated[
+    str | None,
+    typer.Option("--method", "-m", help=f"One of: {', '.join(method_names())}. Default: that of a preset file, or grace+."),
+]
+MemoryOption = Annotated[str | None, typer.Option(help="Use at most this much, e.g. 8GiB. Default: what the device has.")]
+SetOption = Annotated[list[str] | None, typer.Option("--set", "-s", metavar="NAME=VALUE", help="Any setting; may be repeated.")]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Fit(ReadingOptions):
     """Train on a graph and write embeddings, model and run file.
@@ -61,20 +69,22 @@ class Fit(ReadingOptions):
 
       graphkin fit large.npz --memory 8GiB
 
+      graphkin fit my-folder --preset runs/tune-my-folder-graceplus/settings.toml
+
       torchrun --nproc-per-node 4 -m graphkin fit large.npz
     """
 
     graph: GraphArgument = DEFAULT
-    method: Annotated[str, typer.Option("--method", "-m", help=f"One of: {', '.join(method_names())}.")] = "grace+"
+    method: MethodOption = None
     seed: SeedOption = 0
     epochs: Annotated[int | None, typer.Option(help="Default: the method's setting for this graph.")] = None
     device: DeviceOption = "auto"
     out: Annotated[Path | None, typer.Option(help="Folder for the results. Default: runs/GRAPH-METHOD-seedN.")] = None
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", "-s", metavar="NAME=VALUE", help="Any setting; may be repeated.")
+    settings: SetOption = None
+    preset: Annotated[
+        str | None, typer.Option(help="Use the shipped settings of this dataset, or those of a .toml file that tune wrote.")
     ] = None
-    preset: Annotated[str | None, typer.Option(help="Use the shipped settings of this dataset.")] = None
-    memory: Annotated[str | None, typer.Option(help="Use at most this much, e.g. 8GiB. Default: what the device has.")] = None
+    memory: MemoryOption = None
     checkpoint_every: CheckpointOption = None
     splits: SplitsOption = 5
     kind: Annotated[str, typer.Option("--format", help="Of the embeddings: npy, parquet or csv, with node ids.")] = "npy"
@@ -98,12 +108,12 @@ def parse_settings(pairs: list[str]) -> dict[str, Any]:
         name, equals, text = pair.partition("=")
         if not equals or not name or not text:
             raise SettingError(f"--set takes NAME=VALUE, such as beta=0.5, found {pair!r}.")
-        values = [_parse_value(part.strip()) for part in text.split(",")]
+        values = [parse_value(part.strip()) for part in text.split(",")]
         settings[name.strip().replace("-", "_")] = tuple(values) if len(values) > 1 else values[0]
     return settings
 
 
-def _parse_value(text: str) -> Any:
+def parse_value(text: str) -> Any:
     words = {"true": True, "false": False, "none": None}
     if text.lower() in words:
         return words[text.lower()]
