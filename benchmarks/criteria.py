@@ -40,9 +40,8 @@ def problems() -> dict[str, tuple[Graph, int, int]]:
     words_tell = replace(
         community_graph(600, classes=6, words=96, mixing=0.9, typical=0.4), name="communities, edges at random"
     )
-    return {
-        graph.name: (graph, *rest) for graph, *rest in ((bundled_cora(), 25, 16), (edges_tell, 40, 30), (words_tell, 40, 30))
-    }
+    listed = ((bundled_cora(), 25, 16), (edges_tell, 40, 30), (words_tell, 40, 30))
+    return {graph.name: (graph, epochs, settings) for graph, epochs, settings in listed}
 
 
 def drawn(space: Space, draw: np.random.Generator) -> dict[str, Any]:
