@@ -46,7 +46,7 @@ class Branch(nn.Module):
         if not self.training or self.dropout == 0:
             return x
         values = x.values if isinstance(x, SparseMatrix) else x
-        kept = torch.empty_like(values).bernoulli_(1 - self.dropout, generator=generator)
+        kept = torch.rand(values.shape, generator=generator, device=values.device) >= self.dropout
         dropped = values * kept / (1 - self.dropout)
         return x.with_values(dropped) if isinstance(x, SparseMatrix) else dropped
 

@@ -136,6 +136,14 @@ class SparseMatrix:
         block = self.values.new_zeros(index.numel(), self.shape[1])
         return block.scatter_add_(1, self.columns[place], self.values[place] * inside)
 
+    def some_rows(self, index: Tensor) -> SparseMatrix:
+        """The chosen rows as a sparse matrix."""
+        _, source = self.entries(index)
+        counts = self.csr.crow_indices().diff()[index]
+        rowptr = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
+        shape = (index.numel(), self.shape[1])
+        return SparseMatrix.from_parts(rowptr, self.columns[source], self.values[source], shape)
+
     def block(self, rows: Tensor, columns: Tensor) -> Tensor:
         """The chosen rows and columns as a dense block."""
         columns, again = columns.unique(return_inverse=True)

@@ -208,7 +208,7 @@ class BranchesEncoder(nn.Module):
             outputs = []
             for place in self.settings.smoothed:
                 blocks = [
-                    F.normalize(branches[place]([_rows(x[FEATURES], some)]), dim=1)
+                    F.normalize(branches[place]([_some(x[FEATURES], some)]), dim=1)
                     for some in torch.arange(len(x), device=x.device).split(ROWS)
                 ]
                 outputs.append(view.adjacency @ torch.cat(blocks))
@@ -216,7 +216,7 @@ class BranchesEncoder(nn.Module):
         return found
 
     def _learned_rows(self, x: Pieces, smoothed: list[list[Tensor]], some: Tensor) -> Tensor:
-        rows = x.mapped(lambda part: _rows(part, some))
+        rows = x.mapped(lambda part: _some(part, some))
         stages = []
         for branches, averaged in zip((self.early, self.late), smoothed, strict=True):
             blocks = [*self._outputs(branches, rows), *(block[some] for block in averaged)]
@@ -224,7 +224,10 @@ class BranchesEncoder(nn.Module):
         return torch.cat(stages, dim=1)
 
     def _free_rows(self, x: Pieces, some: Tensor) -> Tensor:
-        return torch.cat([weight * _rows(x[name], some) for name, weight in self.settings.weighted], dim=1)
+        parts = [(weight, _some(x[name], some)) for name, weight in self.settings.weighted]
+        return torch.cat(
+            [weight * (rows.to_dense() if isinstance(rows, SparseMatrix) else rows) for weight, rows in parts], dim=1
+        )
 
 
 def _gram(rows: Callable[[Tensor], Tensor], nodes: Tensor) -> Callable[[Tensor], Tensor]:
@@ -232,8 +235,8 @@ def _gram(rows: Callable[[Tensor], Tensor], nodes: Tensor) -> Callable[[Tensor],
     return lambda directions: sample.T @ (sample @ directions)
 
 
-def _rows(x: Features, some: Tensor) -> Tensor:
-    return x.rows(some) if isinstance(x, SparseMatrix) else x[some]
+def _some(x: Features, some: Tensor) -> Features:
+    return x.some_rows(some) if isinstance(x, SparseMatrix) else x[some]
 
 
 def _parts(branch: str) -> Sequence[str]:

@@ -128,10 +128,12 @@ class SampledKinshipTask(_TwoPasses):
 
 
 def rows_of(x: Features | Pieces) -> Callable[[Tensor], Any]:
-    """A function from nodes to their rows as tensors, which never waits for the device."""
+    """A function from nodes to their rows, which never waits for a GPU; sparse features stay sparse on a CPU."""
     if isinstance(x, Pieces):
         parts = {name: rows_of(part) for name, part in x.parts.items()}
         return lambda nodes: Pieces({name: rows(nodes) for name, rows in parts.items()})
+    if isinstance(x, SparseMatrix) and x.device.type == "cpu":
+        return x.some_rows
     if isinstance(x, SparseMatrix):
         longest = x.longest_row
         return lambda nodes: x.short_rows(nodes, longest)
