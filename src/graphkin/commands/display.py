@@ -104,10 +104,12 @@ def summary_tables(summary: Summary) -> Iterator[Table]:
     """One table with the graphs as columns; with several measures, one table per graph with the measures as columns."""
     experiment = summary.experiment
     if len(experiment.measures) == 1:
-        yield _cells(summary, experiment.title, [(dataset, dataset, experiment.measures[0]) for dataset in summary.datasets])
+        measure = experiment.measures[0]
+        columns = [(experiment.heading(dataset), dataset, measure) for dataset in summary.datasets]
+        yield _cells(summary, experiment.title, columns)
         return
     for dataset in summary.datasets:
-        title = f"{experiment.title}: {dataset}" + (f", by {experiment.axis}" if experiment.axis else "")
+        title = f"{experiment.title}: {experiment.heading(dataset)}" + (f", by {experiment.axis}" if experiment.axis else "")
         yield _cells(summary, title, [(measure, dataset, measure) for measure in experiment.measures])
 
 

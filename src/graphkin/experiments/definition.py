@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from graphkin.errors import SettingError, check_choice, check_text, check_whole
 from graphkin.evaluation.baselines import EVERY_BASELINE, UNTRAINED
 from graphkin.evaluation.free import BEST_FREE
 from graphkin.evaluation.protocols import PROTOCOLS, Protocol
+from graphkin.graphs.catalogue import DATASETS
 from graphkin.methods import Method, ideal, method_named, presets
 
 MOST_SEEDS = 10**6
@@ -138,11 +140,20 @@ class Experiment:
         found = self.published.get(measure, {}).get(row.published_as or row.name, {}).get(dataset)
         return None if found is None else (float(found[0]), float(found[1]))
 
+    @staticmethod
+    def heading(dataset: str) -> str:
+        """A dataset's name, or that of the file of one's own graph."""
+        return Path(dataset).stem if is_own_graph(dataset) else dataset
+
     def only(
         self, datasets: list[str] | None = None, rows: list[str] | None = None, seeds: int | None = None
     ) -> Experiment | None:
-        """The same with some of its datasets and rows, and with this number of seeds; None if nothing is left."""
+        """The same with some of its datasets and rows, and with this number of seeds; None if nothing is left.
+
+        Graphs of one's own among ``datasets``, by their paths, are added.
+        """
         chosen = tuple(name for name in self.datasets if not datasets or name in datasets)
+        chosen += tuple(name for name in dict.fromkeys(datasets or ()) if name not in self.datasets and is_own_graph(name))
         left = tuple(row for row in self.rows if not rows or row.name in rows)
         if not chosen or not left:
             return None
@@ -152,6 +163,11 @@ class Experiment:
         check_whole("seeds", seeds, at_least=1, at_most=MOST_SEEDS)
         left = tuple(replace(row, seeds=1 if row.seeds == 1 else None) for row in left)
         return replace(self, datasets=chosen, rows=left, base=base, seeds=seeds, published_seeds=self.in_paper)
+
+
+def is_own_graph(dataset: str) -> bool:
+    """Whether it is the file or folder of a graph, and not the name of one."""
+    return dataset not in DATASETS and Path(dataset).exists()
 
 
 def check_form(holds: bool, name: str, wanted: str, found: object) -> None:

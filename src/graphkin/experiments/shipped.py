@@ -7,7 +7,7 @@ from importlib import resources
 from pathlib import Path
 
 from graphkin.errors import SettingError, check_choice, unknown
-from graphkin.experiments.definition import Experiment
+from graphkin.experiments.definition import Experiment, is_own_graph
 from graphkin.experiments.parsing import parse
 from graphkin.support.files import reading
 
@@ -15,17 +15,22 @@ NAMES = ("grace-ratios", "gca", "graph-mlp", "graph-mlp-few-labels", "ablation-g
 """the paper's tables and figures, in the order in which they are run: "all" of them"""
 BEYOND = ("clustering-grace", "clustering-gca", "similarity-search-grace", "similarity-search-gca")
 """what the paper does not measure"""
+KIN = ("kin", "ablation-kin")
+"""our own method"""
 FREE = ("free", "free-gca")
 """the bar without training"""
 SEARCHES = ("search-grace", "search-gca")
 """how settings were found that the paper does not give"""
-SHIPPED = (*NAMES, *BEYOND, *FREE, *SEARCHES)
+SHIPPED = (*NAMES, *KIN, *BEYOND, *FREE, *SEARCHES)
 
 
 def experiments_named(
     names: list[str], datasets: list[str] | None = None, rows: list[str] | None = None, seeds: int | None = None
 ) -> list[Experiment]:
-    """Experiments by name ("all": every one of the paper's), with some of their datasets or rows, or other numbers of seeds."""
+    """Experiments by name ("all": every one of the paper's), with some of their datasets or rows, or other numbers of seeds.
+
+    A dataset may also be the file or folder of a graph of one's own, which every experiment then takes.
+    """
     if not names:
         raise SettingError(f"say what to reproduce: {', '.join(NAMES)}, all, or a file.toml.")
     chosen = [
@@ -36,6 +41,8 @@ def experiments_named(
         ("row", rows, {row.name for experiment in chosen for row in experiment.rows}),
     ):
         for name in wanted or ():
+            if what == "dataset" and is_own_graph(name):
+                continue
             check_choice(what, name, sorted(allowed))
     reduced = (experiment.only(datasets, rows, seeds) for experiment in chosen)
     return [experiment for experiment in reduced if experiment is not None]

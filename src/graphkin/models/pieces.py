@@ -1,8 +1,10 @@
 """Features as they are, and smoothed over the graph: what branches take, and what needs no training.
 
-A piece has a name: "x" are the features, "hop2" is Â²x, "ppr0.1" is PageRank diffusion with restart probability 0.1. Rows of
-every piece have length 1. More features than ``axes`` are turned to the principal axes of Â²x before they are smoothed, which
-then costs edges times axes, and turned once more at random, so that no axis matters more than others to dropout.
+A piece has a name: "x" are the features, "hop2" is Â²x, "ppr0.1" is PageRank diffusion with restart probability 0.1, "high" is
+x − Âx, in which a node differs from its neighbours. Rows of every piece have length 1.
+
+More features than ``axes`` are turned to the principal axes of Â²x before they are smoothed, which then costs edges times axes,
+and turned once more at random, so that no axis matters more than others to dropout.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ from graphkin.support.randomness import generator
 from graphkin.support.sparse import SparseMatrix
 
 FEATURES = "x"
-NAME = re.compile(r"x|hop(?P<hops>[1-9]\d?)|ppr(?P<alpha>0?\.\d+)")
+HIGH_PASS = "high"
+NAME = re.compile(r"x|high|hop(?P<hops>[1-9]\d?)|ppr(?P<alpha>0?\.\d+)")
 
 
 class Pieces:
@@ -49,7 +52,9 @@ class Pieces:
 def check_piece(name: str) -> None:
     found = NAME.fullmatch(name) if isinstance(name, str) else None
     if found is None or (found["alpha"] is not None and float(found["alpha"]) == 0):
-        raise SettingError(f"smoothed features must be x, hop1 to hop99, or ppr with a share such as ppr0.1, found {name!r}.")
+        raise SettingError(
+            f"smoothed features must be x, high, hop1 to hop99, or ppr with a share such as ppr0.1, found {name!r}."
+        )
 
 
 def width_of_piece(name: str, num_features: int, axes: int) -> int:
@@ -81,11 +86,13 @@ def pieces_of(graph: Graph, x: Features, names: Iterable[str], basis: Tensor | N
     hops = {name: int(match["hops"]) for name, match in zip(wanted, found, strict=True) if match and match["hops"]}
     alphas = {name: float(match["alpha"]) for name, match in zip(wanted, found, strict=True) if match and match["alpha"]}
     parts: dict[str, Features] = {FEATURES: x} if FEATURES in wanted else {}
-    if hops or alphas:
+    if hops or alphas or HIGH_PASS in wanted:
         adjacency = _adjacency(graph)
         turned = _dense(x) if basis is None else x @ basis
         parts |= zip(hops, powers(adjacency, turned, hops.values()), strict=True)
         parts |= {name: pagerank_diffusion(adjacency, turned, alpha) for name, alpha in alphas.items()}
+        if HIGH_PASS in wanted:
+            parts[HIGH_PASS] = turned - adjacency @ turned
     return Pieces({name: unit_length(parts[name]) for name in wanted})
 
 

@@ -43,11 +43,13 @@ def _section(summary: Summary) -> str:
         parts.insert(2, _escaped(experiment.note))
     if len(experiment.measures) == 1:
         (measure,) = experiment.measures
-        parts.append(_table(summary, {dataset: (dataset, measure) for dataset in experiment.datasets}))
+        parts.append(_table(summary, {experiment.heading(dataset): (dataset, measure) for dataset in experiment.datasets}))
     else:
         for dataset in experiment.datasets:
-            heading = f"**{_escaped(dataset)}**" + (f", by {_escaped(experiment.axis)}" if experiment.axis else "")
-            parts += [heading, _table(summary, {measure: (dataset, measure) for measure in experiment.measures})]
+            title = f"**{_escaped(experiment.heading(dataset))}**" + (
+                f", by {_escaped(experiment.axis)}" if experiment.axis else ""
+            )
+            parts += [title, _table(summary, {measure: (dataset, measure) for measure in experiment.measures})]
     return "\n\n".join(parts)
 
 

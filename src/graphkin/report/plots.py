@@ -31,7 +31,9 @@ def ratio_figure(summary: Summary) -> Figure:
             bands += _band(cells, positions, entry, number)
             lines += _line(cells, positions, entry, number) + _published(cells, positions, entry, number)
         axis = {"title": {"text": plain(experiment.axis or "")}, "tickvals": positions, "ticktext": list(experiment.measures)}
-        panels.append(panel(dataset, bands + lines, axis, f"{experiment.quantity(experiment.measures[0])}, %"))
+        panels.append(
+            panel(experiment.heading(dataset), bands + lines, axis, f"{experiment.quantity(experiment.measures[0])}, %")
+        )
     caption = "Mean over seeds; the band is one standard deviation to each side. Open diamonds with bars: the paper."
     if far:
         caption += " Rows far above or below are hidden until chosen."
@@ -54,7 +56,7 @@ def loss_figure(summary: Summary) -> Figure | None:
             if cell is not None:
                 epochs = np.linspace(1, max(cell.epochs, 1), len(cell.losses))
                 data.append(curve(epochs.round(1).tolist(), list(cell.losses), entry, number))
-        panels.append(panel(dataset, data, {"title": {"text": "epoch"}}, "loss"))
+        panels.append(panel(experiment.heading(dataset), data, {"title": {"text": "epoch"}}, "loss"))
     where = f", at {place(experiment, measure)}" if experiment.scored_by.by_labels else ""
     caption = (
         f"Mean loss over seeds{where}. Objectives have different scales: compare the shapes of the curves, not their heights."

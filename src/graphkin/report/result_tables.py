@@ -70,7 +70,14 @@ def result_tables(summary: Summary) -> list[ResultTable]:
         caption = f"{quantity[:1].upper()}{quantity[1:]} in percent"
         caption += f" at {place(experiment, measure)}" if experiment.axis else ""
         tables.append(
-            ResultTable(f"{experiment.name}-{number}", caption, experiment.datasets, rows, experiment.base, sorted_by)
+            ResultTable(
+                f"{experiment.name}-{number}",
+                caption,
+                tuple(map(experiment.heading, experiment.datasets)),
+                rows,
+                experiment.base,
+                sorted_by,
+            )
         )
     return tables
 

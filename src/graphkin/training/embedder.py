@@ -40,7 +40,7 @@ class NodeEmbedder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        method: str | Method = "grace+",
+        method: str | Method | None = None,
         *,
         preset: str | None = None,
         random_state: int | np.random.RandomState | None = DEFAULT_STATE,

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 PAGERANKS = ".pagerank"
 """behind a checkpoint's name, the folder for PageRanks"""
-DEFAULT_METHOD = "grace+"
+DEFAULT_METHOD = "kin"
 
 
 @dataclass(frozen=True)

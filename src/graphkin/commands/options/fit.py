@@ -39,7 +39,7 @@ def method_names() -> list[str]:
 
 MethodOption = Annotated[
     str | None,
-    typer.Option("--method", "-m", help=f"One of: {', '.join(method_names())}. Default: that of a preset file, or grace+."),
+    typer.Option("--method", "-m", help=f"One of: {', '.join(method_names())}. Default: that of a preset file, or kin."),
 ]
 MemoryOption = Annotated[str | None, typer.Option(help="Use at most this much, e.g. 8GiB. Default: what the device has.")]
 SetOption = Annotated[list[str] | None, typer.Option("--set", "-s", metavar="NAME=VALUE", help="Any setting; may be repeated.")]
