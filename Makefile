@@ -8,7 +8,7 @@ PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal
 
 .PHONY: demo test test-fast test-gpu check format setup clean
 
-demo: setup        ## train GRACE and GRACE+ on the bundled Cora and compare them
+demo: setup        ## train kin and GRACE+ on the bundled Cora and compare them with features without training
 	$(BIN)/python examples/cora.py
 
 test: setup        ## all tests; those on the paper's graphs where GRAPHKIN_DATA names their folder, those in a browser where there is one

@@ -61,13 +61,13 @@ def test_fit_writes_a_run_and_prints_scores(folder: Path, capsys: Capture, small
     assert graphkin("fit", "small.npz", "--epochs", 3, "--out", "run", "--set", "hidden=8") == 0
     captured = capsys.readouterr()
     assert "small: 40 nodes" in captured.out
-    assert "grace+: trained for 3 epochs" in captured.out
+    assert "kin: trained for 3 epochs" in captured.out
     assert "protocol grace, 5 times" in captured.out
     assert "best free: " in captured.out and "untrained encoder" in captured.out
     assert "PageRank 0.05  " not in captured.out, "of the free rows only the best is printed"
     assert "epoch 3/3" in captured.err
     record = json.loads((folder / "run/run.json").read_text())
-    assert record["method"] == "grace+"
+    assert record["method"] == "kin"
     assert record["settings"]["hidden"] == 8
     assert record["settings"]["epochs"] == 3
     assert len(record["losses"]) == 3
@@ -92,11 +92,11 @@ def test_json_is_one_object_on_standard_output(folder: Path, capsys: Capture) ->
     assert graphkin("fit", "small.npz", "--epochs", 2, "--json", "-s", "hidden=8") == 0
     captured = capsys.readouterr()
     record = json.loads(captured.out)
-    assert record["out"] == "runs/small-graceplus-seed0"
+    assert record["out"] == "runs/small-kin-seed0"
     assert record["graph"]["nodes"] == 40
     assert graphkin("fit", "small.npz", "--epochs", 2, "--json", "-q", "-s", "hidden=8") == 0
     captured = capsys.readouterr()
-    assert json.loads(captured.out)["out"] == "runs/small-graceplus-seed0-2"
+    assert json.loads(captured.out)["out"] == "runs/small-kin-seed0-2"
     assert captured.err == ""
 
 
@@ -194,15 +194,15 @@ def test_help_teaches(command: str, capsys: Capture) -> None:
     ("arguments", "facts"),
     [
         (["--method", "gracce"], ["method", "'gracce'", "'grace'"]),
-        (["--set", "pooling=summ"], ["pooling", "'summ'", "'sum'"]),
-        (["--set", "bta=0.5"], ["grace+", "'bta'", "'beta'"]),
+        (["--method", "grace", "--set", "pooling=summ"], ["pooling", "'summ'", "'sum'"]),
+        (["--set", "bta=0.5"], ["kin", "'bta'", "'beta'"]),
         (["--set", "tau_pos=0"], ["tau_pos", "> 0", "found 0"]),
         (["--set", "tau=-0.5"], ["tau", "> 0", "found -0.5"]),
         (["--set", "tau=nan"], ["tau", "> 0", "found nan"]),
         (["--set", "tau=inf"], ["tau", "> 0", "found inf"]),
         (["--set", "tau=" + "9" * 400], ["tau", "> 0", "found 999"]),
-        (["--set", "self=1"], ["grace+", "'self'"]),
-        (["--set", "hidden=1000000000000"], ["hidden", ">= 1", "<= 65536", "found 1000000000000"]),
+        (["--set", "self=1"], ["kin", "'self'"]),
+        (["--set", "hidden=1000000000000"], ["hidden", ">= 2", "<= 65536", "found 1000000000000"]),
         (["--set", "learning_rate=1e38"], ["learning_rate", "> 0", "<= 1000000.0"]),
         (["--set", "alpha=1"], ["alpha", "> 0", "< 1", "found 1"]),
         (["--set", "beta=1.5"], ["beta", ">= 0", "<= 1", "found 1.5"]),
@@ -211,7 +211,7 @@ def test_help_teaches(command: str, capsys: Capture) -> None:
         (["--epochs", "many"], ["--epochs", "integer"]),
         (["--seed", "-3"], ["seed", ">= 0", "found -3"]),
         (["--device", "gpu"], ["device", "cuda:N", "'gpu'"]),
-        (["--preset", "coraa"], ["preset", "grace", "'coraa'", "'cora'"]),
+        (["--method", "grace+", "--preset", "coraa"], ["preset", "grace", "'coraa'", "'cora'"]),
         (["--splits", "0"], ["splits", ">= 1", "<= 100000", "found 0"]),
         (["--metod", "grace"], ["--metod"]),
         (["--method", "graph-mlp", "--set", "tau_pos=1"], ["graph-mlp", "'tau_pos'"]),
@@ -339,7 +339,7 @@ def test_after_ctrl_c_the_same_command_goes_on(folder: Path, capsys: Capture, mo
         assert graphkin(*command) == 130
     out = capsys.readouterr().out
     assert "stopped by Ctrl-C after 3 epochs" in out and "the same command" in out
-    run = folder / "runs/small-graceplus-seed0"
+    run = folder / "runs/small-kin-seed0"
     checkpoint = (run / "checkpoint.graphkin").read_bytes()
     assert "--checkpoint-every" in complaint(capsys, *command[:-2], "--out", run)
     assert graphkin(*command[:-2]) == 0, "another run, in a folder of its own"

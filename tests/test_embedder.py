@@ -55,7 +55,7 @@ def test_clones_are_alike_and_independent(small: Graph) -> None:
 
 def test_grids_over_settings(small: Graph) -> None:
     """scikit-learn indexes X, so a grid search takes the graph in a list of one."""
-    embedder = NodeEmbedder(epochs=1, hidden=8)
+    embedder = NodeEmbedder("grace+", epochs=1, hidden=8)
     for point in ParameterGrid({"beta": [0.0, 1.0], "hidden": [4, 8]}):
         assert clone(embedder).set_params(**point).fit_transform(small).shape == (40, point["hidden"])
 

@@ -191,7 +191,7 @@ def test_what_several_processes_cannot_do(small: Graph, monkeypatch: pytest.Monk
         fit(small, "graph-mlp")
     monkeypatch.setattr(parallel, "_current", Peers(0, 41, 0, 2))
     with refused(GraphError, "nodes", 40, 41):
-        fit(small)
+        fit(small, "grace")
 
 
 @pytest.mark.usefixtures("two")

@@ -206,7 +206,7 @@ def test_compressed_rows_that_do_not_fit_together_are_refused(folder: Path, caps
 
 def test_a_model_with_a_nan_is_refused(folder: Path, capsys: Capture) -> None:
     np.savez("f.npz", **arrays())
-    assert graphkin_run("fit", "f.npz", *QUICK, "--out", "run") == 0
+    assert graphkin_run("fit", "f.npz", *QUICK, "--method", "grace", "--out", "run") == 0
     metadata, tensors = read_tensors(Path("run/model.graphkin"))
     tensors["encoder.weights.0"][1, 2] = torch.nan
     save_file(tensors, "bad.graphkin", metadata)
@@ -219,7 +219,7 @@ def test_a_model_with_a_nan_is_refused(folder: Path, capsys: Capture) -> None:
 def test_embeddings_that_are_not_finite_are_not_written(folder: Path, capsys: Capture) -> None:
     given = arrays()
     np.savez("f.npz", **given)
-    assert graphkin_run("fit", "f.npz", *QUICK, "-s", "feature_scale=none", "--out", "run") == 0
+    assert graphkin_run("fit", "f.npz", *QUICK, "--method", "grace", "-s", "feature_scale=none", "--out", "run") == 0
     np.savez("large.npz", **{**given, "x": np.full_like(given["x"], 3e38)})
     line = complaint(capsys, "embed", "run/model.graphkin", "large.npz", "--out", "z.npy")
     assert "embeddings must be finite" in line and not Path("z.npy").exists()

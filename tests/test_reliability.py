@@ -203,7 +203,7 @@ def test_control_characters_do_not_reach_the_terminal(folder: Path, capsys: Capt
         ("device", None, ["text"]),
         ("checkpoint", 3, ["path"]),
         ("memory", [], ["size"]),
-        ("pooling", 3, ["sum", "mean"]),
+        ("norm", 3, ["none", "layer", "batch"]),
         ("tau", "x", ["number"]),
     ],
 )

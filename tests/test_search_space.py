@@ -19,7 +19,7 @@ def test_every_shipped_space_is_valid_and_no_preset(name: str) -> None:
     method = method_named(name)
     space = space_for(method, {})
     assert {one.partition("[")[0] for one in space.dimensions} == search_table(base).keys() & method.settings().keys()
-    assert ("beta" in space.dimensions) == name.endswith("+")
+    assert ("beta" in space.dimensions) == (method.similarity is not None)
 
 
 def test_numbers_of_a_pair_have_a_dimension_each() -> None:

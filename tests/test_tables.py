@@ -290,7 +290,7 @@ def test_one_command_from_csv_to_csv(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     written(tmp_path)
-    command = ["fit", ".", "--epochs", "2", "--format", "csv", "--out", "run", "-q", "--set", "hidden=4"]
+    command = ["fit", ".", "--epochs", "2", "--format", "csv", "--out", "run", "-q", "--method", "grace+", "--set", "hidden=4"]
     assert run(command) == 0, capsys.readouterr().err
     table: Any = pa.csv.read_csv("run/embeddings.csv", convert_options=pa.csv.ConvertOptions(column_types={"id": pa.string()}))
     assert table.column_names == ["id", "e0", "e1", "e2", "e3"]

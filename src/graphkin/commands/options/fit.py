@@ -71,7 +71,7 @@ class Fit(ReadingOptions):
 
       graphkin fit my-folder --preset runs/tune-my-folder-graceplus/settings.toml
 
-      torchrun --nproc-per-node 4 -m graphkin fit large.npz
+      torchrun --nproc-per-node 4 -m graphkin fit large.npz --method grace+
     """
 
     graph: GraphArgument = DEFAULT

@@ -132,12 +132,14 @@ def rows_of(x: Features | Pieces) -> Callable[[Tensor], Any]:
     if isinstance(x, Pieces):
         parts = {name: rows_of(part) for name, part in x.parts.items()}
         return lambda nodes: Pieces({name: rows(nodes) for name, rows in parts.items()})
-    if isinstance(x, SparseMatrix) and x.device.type == "cpu":
-        return x.some_rows
     if isinstance(x, SparseMatrix):
-        longest = x.longest_row
-        return lambda nodes: x.short_rows(nodes, longest)
+        return x.some_rows if x.device.type == "cpu" else dense_rows_of(x)
     return lambda nodes: x[nodes]
+
+
+def dense_rows_of(x: SparseMatrix) -> Callable[[Tensor], Tensor]:
+    longest = x.longest_row
+    return lambda nodes: x.short_rows(nodes, longest)
 
 
 def _faster(x: Features | Pieces) -> Features | Pieces:
