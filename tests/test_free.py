@@ -117,7 +117,7 @@ def test_advice_only_where_it_is_sure() -> None:
     clearly = scores((92.0, 92.2, 92.1, 92.0, 92.2), chosen=("PageRank 0.2",) * 5)
     assert advice(embedding, clearly) == (
         "Smoothed features without training (PageRank 0.2) score higher here: 92.1 % against 87.5 %. "
-        "graphkin fit --method diffusion gives them."
+        "graphkin fit --method diffusion --set free=ppr0.2 gives them."
     )
     raw = advice(embedding, replace(clearly, chosen=("unit features",) * 5))
     assert raw is not None and raw.startswith("Features without training (unit features)")

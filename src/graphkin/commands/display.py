@@ -62,11 +62,19 @@ def print_fit(graph: Graph, fitted: Fitted, record: dict[str, Any], embeddings: 
     """What was done, by run.json's ``record``."""
     notes = f" ({', '.join(graph.notes)})" if graph.notes else ""
     say(f"{graph.name}: {graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {graph.num_features:,} features{notes}")
+    if not fitted.losses:
+        say(f"{fitted.method.name}: nothing to train, {fitted.seconds['prepare']:.1f} s")
+        _print_outcome(graph, record, embeddings)
+        return
     stopped = f"stopped by {'SIGTERM' if terminated() else 'Ctrl-C'} after"
     console.print(
         f"{fitted.method.name}: {stopped if fitted.interrupted else 'trained for'} {len(fitted.losses)} epochs in "
         f"{fitted.seconds['train']:.1f} s ({fitted.kernel} kernel), loss {fitted.losses[-1]:.4f}"
     )
+    _print_outcome(graph, record, embeddings)
+
+
+def _print_outcome(graph: Graph, record: dict[str, Any], embeddings: Path) -> None:
     if record["warning"] is not None:
         say(f"warning: {record['warning']}", style="yellow")
     scores = record["scores"]

@@ -35,6 +35,13 @@ class FreeRow:
     unit_blocks: bool = False
     """the rows of each hop are scaled to length 1 before they stand side by side"""
 
+    @property
+    def pieces(self) -> str:
+        """The setting ``free`` with which the method ``diffusion`` gives such rows."""
+        if self.alpha is not None:
+            return f"ppr{self.alpha}"
+        return ",".join("x" if hop == 0 else f"hop{hop}" for hop in self.hops)
+
 
 FREE: Mapping[str, FreeRow] = {
     "unit features": FreeRow(hops=(0,)),
@@ -129,8 +136,9 @@ def advice(embedding: Scores, best: Scores) -> str | None:
     gain = paired(dict(enumerate(best.test)), dict(enumerate(embedding.test)))
     if gain is None or gain.points <= 0 or not gain.significant:
         return None
+    often = Counter(best.chosen).most_common(1)[0][0]
     what = "Features" if set(best.chosen) == {"unit features"} else "Smoothed features"
     return (
         f"{what} without training ({named(best.chosen)}) score higher here: {best.mean:.1f} % against "
-        f"{embedding.mean:.1f} %. graphkin fit --method diffusion gives them."
+        f"{embedding.mean:.1f} %. graphkin fit --method diffusion --set free={FREE[often].pieces} gives them."
     )

@@ -133,7 +133,7 @@ def _trained(
         raise KeyboardInterrupt
     for fitted in trained.fitted:
         try:
-            values = _scoring(trial, fitted, graph)
+            values = _scoring(trial, prepared, fitted, graph)
         except InputError as error:
             yield Failure(replace(job, seeds=(fitted.seed,)), str(error))
             continue
@@ -151,10 +151,10 @@ def _baseline_scoring(trial: Trial, graph: Graph, seed: int) -> Callable[[], Mea
     return functools.partial(score, trial, rows, _for_scoring(graph), seed)
 
 
-def _scoring(trial: Trial, fitted: Fitted, graph: Graph) -> Callable[[], Measured]:
+def _scoring(trial: Trial, prepared: Prepared, fitted: Fitted, graph: Graph) -> Callable[[], Measured]:
     """The call that scores a run. A classifier predicts here, so that its model stays in this process."""
     if not fitted.method.needs_labels:
-        return functools.partial(score, trial, _rows(fitted.embed(graph)), _for_scoring(graph), fitted.seed)
+        return functools.partial(score, trial, _rows(prepared.embed(fitted)), _for_scoring(graph), fitted.seed)
     (measure,) = trial.columns
     test, val = (own_accuracy(fitted, graph, part) for part in ("test", "val"))
     return functools.partial(_known, measure, test, val)

@@ -61,6 +61,16 @@ class Optimiser:
             return self.epochs
         return min(self.epochs, max(FEWEST_EPOCHS, round(self.epochs_by_ratio * nodes / features)))
 
+    def reason(self, nodes: int, features: int) -> str | None:
+        """Why there are so many epochs on a graph, where they depend on it."""
+        if self.epochs_by_ratio is None:
+            return None
+        epochs, each = self.epochs_on(nodes, features), self.epochs_by_ratio
+        return (
+            f"{epochs} epochs: {each:g} for each of the {nodes / features:.1f} nodes that a feature has, "
+            f"at least {min(FEWEST_EPOCHS, self.epochs)}, at most {self.epochs}"
+        )
+
     def build(self, parameters: Iterable[nn.Parameter], device: torch.device) -> torch.optim.Optimizer:
         """On a GPU the rate of a schedule is a tensor, so that a recorded step reads what :meth:`rate` says."""
         faster: dict[str, Any] = {"fused": True, "capturable": True} if device.type == "cuda" else {}

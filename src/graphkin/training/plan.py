@@ -50,6 +50,8 @@ class Plan:
     """a user's similarity"""
     feature_scale: str
     """as it was asked for"""
+    chosen: str | None = None
+    """what was chosen by the graph, and why"""
 
     @property
     def method(self) -> Method:
@@ -168,6 +170,16 @@ class Prepared:
             own_similarity=None if plan.own is None else plan.own.digest(),
         )
 
+    def embed(self, fitted: Fitted) -> torch.Tensor:
+        """``fitted.embed(graph)`` on the graph of training, without computing again what the encoder takes."""
+        encoder: Any = fitted.modules["encoder"]
+        if not hasattr(encoder, "embed"):
+            return fitted.embed(self.plan.graph.to(fitted.device))
+        home = fitted.device
+        found: torch.Tensor = encoder.to(self.plan.device).eval().embed(self.x, whole_graph(self.plan.graph)).to(home)
+        encoder.to(home)
+        return found
+
     @property
     def _classes(self) -> int:
         return self.plan.graph.num_classes if self.plan.method.needs_labels else 0
@@ -200,7 +212,7 @@ def plan(
         execution = peers().from_first(lambda: decide(there, chosen, where, limit, own))
     else:
         execution = peers().from_first(lambda: as_asked(there, chosen, where, own))
-    return Plan(there, where, execution, own, asked.feature_scale)
+    return Plan(there, where, execution, own, asked.feature_scale, asked.optimiser.reason(graph.num_nodes, graph.num_features))
 
 
 def resolve(method: str | Method | None, graph: Graph, preset: str | Path | None = None) -> Method:
