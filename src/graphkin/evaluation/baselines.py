@@ -16,7 +16,7 @@ from graphkin.graphs.adjacency import normalised_adjacency
 from graphkin.graphs.graph import Graph
 from graphkin.methods import Method
 from graphkin.training.fitted import Fitted
-from graphkin.training.modules import modules_for
+from graphkin.training.modules import untrained_modules
 
 UNTRAINED = "untrained encoder"
 BASELINES = ("raw features", "propagated features", UNTRAINED)
@@ -65,5 +65,5 @@ def propagated_features(graph: Graph, steps: int = 2) -> Tensor | Rows:
 def untrained(graph: Graph, method: Method, seed: int = 0) -> Tensor:
     """The embeddings of the method's encoder before any training."""
     classes = graph.num_classes if method.needs_labels else 0
-    modules = modules_for(method, graph.num_features, classes, seed)
+    modules = untrained_modules(method, graph, classes, seed)
     return Fitted(method, modules, graph.num_features, classes, seed).embed(graph)

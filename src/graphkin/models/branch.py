@@ -9,10 +9,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from graphkin.graphs.arrays import Features
-from graphkin.models.layers import linear
+from graphkin.models.layers import linear, norm_of
 from graphkin.support.sparse import SparseMatrix
-
-NORMS = ("none", "layer", "batch")
 
 
 class Branch(nn.Module):
@@ -30,7 +28,7 @@ class Branch(nn.Module):
         self.bias = first.bias
         self.second = linear(hidden, outputs, generator)
         self.slopes = nn.Parameter(torch.full((2,), 0.25, dtype=torch.float32))
-        self.norms = nn.ModuleList([_norm(norm, width) for width in (hidden, outputs)])
+        self.norms = nn.ModuleList([norm_of(norm, width) for width in (hidden, outputs)])
 
     def forward(self, parts: Sequence[Features], generator: torch.Generator | None = None) -> Tensor:
         hidden: Tensor = self.bias
@@ -49,8 +47,3 @@ class Branch(nn.Module):
         kept = torch.empty_like(values).bernoulli_(1 - self.dropout, generator=generator)
         dropped = values * kept / (1 - self.dropout)
         return x.with_values(dropped) if isinstance(x, SparseMatrix) else dropped
-
-
-def _norm(name: str, width: int) -> nn.Module:
-    norms = {"none": nn.Identity, "layer": nn.LayerNorm, "batch": nn.BatchNorm1d}
-    return nn.Identity() if name == "none" else norms[name](width, dtype=torch.float32)
