@@ -24,7 +24,8 @@ def decaying(rows: int, width: int, seed: int = 0, rate: float = 0.8) -> Tensor:
     """A matrix with singular values that tell its axes apart."""
     draw = torch.Generator().manual_seed(seed)
     left, right = (torch.linalg.qr(torch.randn(size, min(rows, width), generator=draw)).Q for size in (rows, width))
-    return (left * rate ** torch.arange(min(rows, width))) @ right.T
+    found: Tensor = (left * rate ** torch.arange(min(rows, width))) @ right.T
+    return found
 
 
 def eigenvectors(rows: Tensor) -> Tensor:
