@@ -11,15 +11,28 @@ from graphkin.methods import METHODS, base_name, method_named, presets, search_t
 from graphkin.tuning.space import Choice, Range, space_for
 from tests.searches import GRACE
 
+SEARCHED = [name for name in METHODS if search_table(base_name(name))]
 
-@pytest.mark.parametrize("name", METHODS)
+
+@pytest.mark.parametrize("name", SEARCHED)
 def test_every_shipped_space_is_valid_and_no_preset(name: str) -> None:
     base = base_name(name)
     assert "search" not in presets(base)
     method = method_named(name)
     space = space_for(method, {})
     assert {one.partition("[")[0] for one in space.dimensions} == search_table(base).keys() & method.settings().keys()
-    assert ("beta" in space.dimensions) == (method.similarity is not None)
+    if METHODS[base].objective.weighted:
+        assert ("beta" in space.dimensions) == name.endswith("+")
+
+
+def test_a_method_without_a_space_is_searched_where_the_user_says() -> None:
+    method = method_named("diffusion")
+    with pytest.raises(SettingError, match="nothing to search: no settings of diffusion are left; name one"):
+        space_for(method, {})
+    parts = [["x", "hop2"], ["ppr0.1*0.5"]]
+    space = space_for(method, {"free": parts, "width": (16, 64)})
+    assert space.settings({"free": '["ppr0.1*0.5"]', "width": 32}) == {"free": ("ppr0.1*0.5",), "width": 32}
+    assert "free" not in space.of(method) and space.dimensions["width"] == Range(16, 64, whole=True)
 
 
 def test_numbers_of_a_pair_have_a_dimension_each() -> None:

@@ -47,7 +47,7 @@ def test_one_seed_is_bit_identical_and_leaves_the_global_state_alone(small: Grap
     assert torch.equal(torch.get_rng_state(), before)
     assert one.losses == same.losses
     assert torch.equal(one.embed(small), same.embed(small))
-    assert not torch.equal(one.embed(small), other.embed(small))
+    assert torch.equal(one.embed(small), other.embed(small)) != (method in TRAINED)
 
 
 def test_the_global_state_plays_no_part(small: Graph) -> None:

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from graphkin.models.encoders import GCN as GCN
     from graphkin.models.encoders import MLP as MLP
     from graphkin.models.encoders import BatchNormGCN as BatchNormGCN
+    from graphkin.models.encoders import Branches as Branches
+    from graphkin.models.encoders import DiffusedMLP as DiffusedMLP
     from graphkin.models.views import TwoViews as TwoViews
     from graphkin.models.views import View as View
     from graphkin.objectives.bootstrap import Bootstrap as Bootstrap
@@ -67,8 +69,10 @@ _HOMES = {
     "Attract": "weights",
     "BatchNormGCN": "models.encoders",
     "Bootstrap": "objectives.bootstrap",
+    "Branches": "models.encoders",
     "CRITERIA": "tuning.criteria",
     "Contrast": "objectives.contrast",
+    "DiffusedMLP": "models.encoders",
     "EnhancedInfoNCE": "objectives.losses",
     "Fitted": "training.fitted",
     "GCA": "methods",

@@ -15,7 +15,8 @@ from graphkin.execution.memory import whole_memory
 from graphkin.graphs.adjacency import normalised_adjacency
 from graphkin.graphs.graph import Graph
 from graphkin.methods import Method
-from graphkin.training.fitted import untrained_on
+from graphkin.training.fitted import Fitted
+from graphkin.training.modules import untrained_modules
 
 UNTRAINED = "untrained encoder"
 BASELINES = ("raw features", "propagated features", UNTRAINED)
@@ -63,4 +64,6 @@ def propagated_features(graph: Graph, steps: int = 2) -> Tensor | Rows:
 
 def untrained(graph: Graph, method: Method, seed: int = 0) -> Tensor:
     """The embeddings of the method's encoder before any training."""
-    return untrained_on(graph, method, seed).embed(graph)
+    classes = graph.num_classes if method.needs_labels else 0
+    modules = untrained_modules(method, graph, classes, seed)
+    return Fitted(method, modules, graph.num_features, classes, seed).embed(graph)

@@ -16,7 +16,7 @@ from graphkin.errors import SettingError
 from graphkin.execution.memory import bytes_of, memory_in_use, whole_memory
 from graphkin.execution.sampling import Sampling
 from graphkin.graphs.graph import Graph
-from graphkin.models.encoder import Encoder, width_of
+from graphkin.models.encoder import Encoder, embedding_memory_of, width_of
 from graphkin.models.views import TwoViews
 from graphkin.similarity import NodeSimilarity
 
@@ -111,7 +111,7 @@ def decide(
     there = memory_in_use(device) + 2 * bytes_of(graph.x)
     found: list[Execution] = []
     for way in _ways(graph, method, device, similarity):
-        needs = way.needs if device.type == "cuda" else max(way.needs, _embedding(graph, method))
+        needs = max(way.needs, _embedding(graph, method, device))
         execution = replace(way, estimate=there + needs, memory=limit)
         by_rule = way.stored != "nothing" and memory is None
         if matrices_fit(graph.num_nodes, device, way.stored) if by_rule else execution.estimate <= limit:
@@ -150,7 +150,12 @@ def _ways(graph: Graph, method: MethodLike, device: torch.device, own: NodeSimil
         yield replace(way, asked={name: value for name, value in asked.items() if used[name] != value})
 
 
-def _embedding(graph: Graph, method: MethodLike) -> int:
-    """What ``embed`` needs after training, which on a GPU is over by then."""
-    edges = 2 * graph.num_edges + graph.num_nodes
-    return 30 * edges + 2 * 4 * graph.num_nodes * width_of(method.encoder, graph.num_features)
+def _embedding(graph: Graph, method: MethodLike, device: torch.device) -> int:
+    """What ``embed`` needs after training, which on a GPU is over by then, unless the encoder settles there."""
+    nodes, features = graph.num_nodes, graph.num_features
+    stated = embedding_memory_of(method.encoder, nodes, features)
+    if stated is None and device.type == "cuda":
+        return 0
+    return 30 * (2 * graph.num_edges + nodes) + (
+        2 * 4 * nodes * width_of(method.encoder, features) if stated is None else stated
+    )

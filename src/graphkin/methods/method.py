@@ -14,7 +14,7 @@ from graphkin.models.views import TwoViews
 from graphkin.objectives.contrast import Contrast
 from graphkin.objectives.objective import Objective
 from graphkin.similarity import Labels, Similarity
-from graphkin.support.components import SLOT, all_leaves, check_distinct, leaves, parts, register, takes_none
+from graphkin.support.components import SLOT, all_leaves, check_distinct, leaves, parts, register, takes_none, takes_several
 from graphkin.weights import Attract, OtherClasses, Repel, SameClass
 
 PARTS = ("p", "n", "g", "f")
@@ -89,8 +89,14 @@ def _named(component: Any, settings: dict[str, Any]) -> Iterator[Any]:
 
 
 def _as_given(component: Any, name: str, value: Any) -> Any:
-    """Lists become tuples. None and "none" are the same: a command line cannot tell them apart, and TOML has only the word."""
-    if value is None or (isinstance(value, str) and value == "none"):
+    """Lists become tuples. None and "none" are the same: a command line cannot tell them apart, and TOML has only the word.
+
+    For a setting of any number of values, a command line writes a single one as it is, and none of them as "none".
+    """
+    nothing = value is None or (isinstance(value, str) and value == "none")
+    if not isinstance(value, list | tuple) and takes_several(component, name):
+        return () if nothing else (value,)
+    if nothing:
         return None if takes_none(component, name) else "none"
     return tuple(value) if isinstance(value, list) else value
 

@@ -9,10 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from graphkin.graphs.arrays import Features
-from graphkin.models.layers import linear
-from graphkin.support.sparse import SparseMatrix
-
-NORMS = ("none", "layer", "batch")
+from graphkin.models.layers import dropped, linear, norm_of
 
 
 class Branch(nn.Module):
@@ -30,27 +27,13 @@ class Branch(nn.Module):
         self.bias = first.bias
         self.second = linear(hidden, outputs, generator)
         self.slopes = nn.Parameter(torch.full((2,), 0.25, dtype=torch.float32))
-        self.norms = nn.ModuleList([_norm(norm, width) for width in (hidden, outputs)])
+        self.norms = nn.ModuleList([norm_of(norm, width) for width in (hidden, outputs)])
 
     def forward(self, parts: Sequence[Features], generator: torch.Generator | None = None) -> Tensor:
+        rate = self.dropout if self.training else 0.0
         hidden: Tensor = self.bias
         for part, weight in zip(parts, self.first, strict=True):
-            hidden = hidden + self._dropped(part, generator) @ weight
+            hidden = hidden + dropped(part, rate, generator) @ weight
         hidden = self.norms[0](F.prelu(hidden, self.slopes[:1]))
-        dropped = self._dropped(hidden, generator)
-        assert isinstance(dropped, Tensor)
-        output: Tensor = self.norms[1](F.prelu(self.second(dropped), self.slopes[1:]))
+        output: Tensor = self.norms[1](F.prelu(self.second(dropped(hidden, rate, generator)), self.slopes[1:]))
         return output
-
-    def _dropped(self, x: Features, generator: torch.Generator | None) -> Features:
-        if not self.training or self.dropout == 0:
-            return x
-        values = x.values if isinstance(x, SparseMatrix) else x
-        kept = torch.rand(values.shape, generator=generator, device=values.device) >= self.dropout
-        dropped = values * kept / (1 - self.dropout)
-        return x.with_values(dropped) if isinstance(x, SparseMatrix) else dropped
-
-
-def _norm(name: str, width: int) -> nn.Module:
-    norms = {"none": nn.Identity, "layer": nn.LayerNorm, "batch": nn.BatchNorm1d}
-    return nn.Identity() if name == "none" else norms[name](width, dtype=torch.float32)

@@ -90,6 +90,12 @@ def memory_of(encoder: Encoder, nodes: int, edges: int, width: int) -> int:
     return int(stated(nodes, edges)) if callable(stated) else 70 * edges + 4 * nodes * 16 * width
 
 
+def embedding_memory_of(encoder: Encoder, nodes: int, num_features: int) -> int | None:
+    """Bytes of embedding so many nodes besides their edges, where the encoder does more than a step does."""
+    stated = getattr(encoder, "embedding_memory", None)
+    return int(stated(nodes, num_features)) if callable(stated) else None
+
+
 def check_encoder(encoder: object) -> None:
     if not callable(getattr(encoder, "build", None)) or not hasattr(encoder, "__dataclass_fields__"):
         raise SettingError(

@@ -8,9 +8,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from graphkin.graphs.arrays import Features
 from graphkin.support.randomness import chances, random_key
+from graphkin.support.sparse import SparseMatrix
 
 ACTIVATIONS = ("relu", "prelu", "rrelu")
+NORMS = ("none", "layer", "batch")
 
 
 class ReLU(nn.Module):
@@ -49,6 +52,23 @@ class RReLU(nn.Module):
 def activation(name: str) -> nn.Module:
     activations: dict[str, type[nn.Module]] = {"relu": ReLU, "prelu": PReLU, "rrelu": RReLU}
     return activations[name]()
+
+
+def norm_of(name: str, width: int) -> nn.Module:
+    """A norm of :data:`NORMS`, in float32 whatever the default is."""
+    if name == "none":
+        return nn.Identity()
+    return nn.LayerNorm(width, dtype=torch.float32) if name == "layer" else nn.BatchNorm1d(width, dtype=torch.float32)
+
+
+def dropped(x: Features, rate: float, generator: torch.Generator | None = None) -> Features:
+    """Entries are zero with probability ``rate``, and the others grow by 1 / (1 − rate); of sparse features, those stored."""
+    if rate == 0:
+        return x
+    values = x.values if isinstance(x, SparseMatrix) else x
+    kept = torch.rand(values.shape, generator=generator, device=values.device) >= rate
+    remaining = values * kept / (1 - rate)
+    return x.with_values(remaining) if isinstance(x, SparseMatrix) else remaining
 
 
 class Projector(nn.Module):

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 import torch
 from torch import Tensor
 
-from graphkin.errors import SettingError
+from graphkin.errors import SettingError, shown
 from graphkin.graphs.adjacency import normalised_adjacency
 from graphkin.graphs.arrays import Features
 from graphkin.graphs.diffusion import pagerank_diffusion, powers, unit_length
@@ -26,7 +26,9 @@ from graphkin.support.sparse import SparseMatrix
 
 FEATURES = "x"
 HIGH_PASS = "high"
-NAME = re.compile(r"x|high|hop(?P<hops>[1-9]\d?)|ppr(?P<alpha>0?\.\d+)")
+NAME = re.compile(r"x|high|hop(?P<hops>[1-9]\d?)|ppr(?P<alpha>0?\.\d+)", re.ASCII)
+SMALLEST_RESTART = 0.001
+"""With less, diffusion takes thousands of steps."""
 
 
 class Pieces:
@@ -51,9 +53,10 @@ class Pieces:
 
 def check_piece(name: str) -> None:
     found = NAME.fullmatch(name) if isinstance(name, str) else None
-    if found is None or (found["alpha"] is not None and float(found["alpha"]) == 0):
+    if found is None or (found["alpha"] is not None and float(found["alpha"]) < SMALLEST_RESTART):
         raise SettingError(
-            f"smoothed features must be x, high, hop1 to hop99, or ppr with a share such as ppr0.1, found {name!r}."
+            f"smoothed features must be x, high, hop1 to hop99, or ppr with a share from {SMALLEST_RESTART} on such as ppr0.1, "
+            f"found {shown(name)}."
         )
 
 

@@ -66,10 +66,10 @@ class NeighbourhoodContrast(Objective):
 
     def check(self, method: MethodLike) -> None:
         super().check(method)
-        if declares(method.encoder, "sees_edges"):
+        if declares(method.encoder, "sees_edges") or hasattr(method.encoder, "inputs"):
             raise SettingError(
                 "NeighbourhoodContrast takes batches of nodes, so that it needs an encoder of features alone such as MLP "
-                f"(sees_edges = False), found {type(method.encoder).__name__}."
+                f"(sees_edges = False and no inputs of its own), found {type(method.encoder).__name__}."
             )
 
     def ways(

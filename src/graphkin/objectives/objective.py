@@ -95,6 +95,9 @@ class Objective(ABC):
         if (self.views == 2) != (method.views is not None):
             wanted = "two views of the graph" if self.views == 2 else "no views of the graph: views must be None"
             raise SettingError(f"{type(self).__name__} takes {wanted}, found {method.views!r}.")
+        blocks = getattr(method.encoder, "trained_widths", None)
+        if self.trains and callable(blocks) and not blocks():
+            raise SettingError(f"{type(self).__name__} must have something to train, found {method.encoder!r}.")
 
     def ways(
         self,

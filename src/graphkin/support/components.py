@@ -72,6 +72,11 @@ def check_distinct(component: Any, owner: str) -> None:
             )
 
 
+def takes_several(component: Any, name: str) -> bool:
+    """Whether this setting is a tuple of any length, which a single value and "none" may stand for."""
+    return isinstance(getattr(component, name), tuple) and Ellipsis in get_args(get_type_hints(type(component))[name])
+
+
 def takes_none(component: Any, name: str) -> bool:
     """Whether None is a value of this setting."""
     hint = get_type_hints(type(component))[name]

@@ -14,7 +14,7 @@ from graphkin.errors import GraphError, InputError, ModelFileError, check_whole
 from graphkin.graphs.arrays import MOST_CLASSES, MOST_FEATURES
 from graphkin.graphs.graph import Graph, as_graph
 from graphkin.methods import Method, from_json, to_json
-from graphkin.models.encoder import declares, features_for, inputs_of, learned_from
+from graphkin.models.encoder import declares, features_for, inputs_of
 from graphkin.models.views import isolated, whole_graph
 from graphkin.support.files import check_memory, checked_path, read_tensors, reading, write_tensors
 from graphkin.training.device import device_named
@@ -119,21 +119,6 @@ class Fitted:
             model, found = (", ".join(names[:8]) for names in (self.feature_names, graph.feature_names))
             raise GraphError(f"the graph must have the model's features in the model's order ({model}), found {found}.")
         return graph
-
-
-@torch.no_grad()
-def untrained_on(graph: Graph, method: Method, seed: int) -> Fitted:
-    """A method before any training, with what its encoder finds on the graph without it."""
-    classes = graph.num_classes if method.needs_labels else 0
-    modules = modules_for(method, graph.num_features, classes, seed)
-    encoder: Any = modules["encoder"]
-    if hasattr(encoder, "settle"):
-        x = features_for(method.encoder, prepared_features(method, graph.x))
-        learned = learned_from(method.encoder, graph, x)
-        for name, value in learned.items():
-            encoder.get_buffer(name).copy_(value)
-        encoder.settle(inputs_of(method.encoder, graph, x, learned), whole_graph(graph))
-    return Fitted(method, modules, graph.num_features, classes, seed)
 
 
 def load(path: str | Path) -> Fitted:

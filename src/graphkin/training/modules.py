@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import nn
 
 from graphkin.errors import GraphError, SettingError
 from graphkin.graphs.arrays import Features, row_scaled, smallest_entry
+from graphkin.graphs.graph import Graph
 from graphkin.methods import Method
-from graphkin.models.encoder import trained_widths_of
+from graphkin.models.encoder import features_for, inputs_of, learned_from, trained_widths_of
+from graphkin.models.views import whole_graph
 from graphkin.support.randomness import generator
 
 
@@ -29,8 +33,24 @@ def modules_for(method: Method, num_features: int, num_classes: int, seed: int) 
     return modules
 
 
+def untrained_modules(method: Method, graph: Graph, num_classes: int, seed: int) -> nn.ModuleDict:
+    """Fresh modules whose encoder knows what it can of a graph without training."""
+    modules = modules_for(method, graph.num_features, num_classes, seed)
+    encoder: Any = modules["encoder"]
+    if hasattr(encoder, "settle"):
+        x = features_for(method.encoder, prepared_features(method, graph.x))
+        learned = learned_from(method.encoder, graph, x)
+        for name, value in learned.items():
+            encoder.get_buffer(name).copy_(value)
+        encoder.settle(inputs_of(method.encoder, graph, x, learned), whole_graph(graph))
+    return modules
+
+
 def parameter_bytes(method: Method, num_features: int) -> int:
     """At most, of the encoder, which is the largest part of a model; 0 where it does not say how wide it is."""
+    stated = getattr(method.encoder, "parameter_bytes", None)
+    if callable(stated):
+        return int(stated(num_features))
     wide, layers = 2 * getattr(method.encoder, "width", 0), getattr(method.encoder, "layers", 2)
     return 4 * wide * (num_features + layers * wide)
 

@@ -29,7 +29,7 @@ def check_usable(graph: Graph, method: Method, *, own_similarity: bool = False) 
     if method.feature_scale == "rows" and smallest_entry(graph.x) < 0:
         raise GraphError("feature_scale='rows' divides by row sums, which needs features >= 0; use 'none'.")
     parameters = 4 * parameter_bytes(method, graph.num_features)  # with their gradients and both moments of Adam
-    width = getattr(method.encoder, "width", None)
+    width = getattr(method.encoder, "hidden", getattr(method.encoder, "width", None))
     with_width = "" if width is None else f" and hidden={width:,}"
     check_memory(f"training {method.name} with {graph.num_features:,} features{with_width}", parameters)
     if method.needs_labels:

@@ -2,7 +2,8 @@
 
 from graphkin.models.encoders.batchnorm import BatchNormGCN
 from graphkin.models.encoders.branches import Branches
+from graphkin.models.encoders.diffused import DiffusedMLP
 from graphkin.models.encoders.gcn import GCN
 from graphkin.models.encoders.mlp import MLP
 
-__all__ = ["GCN", "MLP", "BatchNormGCN", "Branches"]
+__all__ = ["GCN", "MLP", "BatchNormGCN", "Branches", "DiffusedMLP"]

@@ -14,7 +14,8 @@ from torch.nn import functional as F
 from graphkin.errors import SettingError, check_choice, check_flag, check_range, check_whole, shown
 from graphkin.graphs.arrays import Features
 from graphkin.graphs.graph import Graph
-from graphkin.models.branch import NORMS, Branch
+from graphkin.models.branch import Branch
+from graphkin.models.layers import NORMS
 from graphkin.models.pieces import FEATURES, Pieces, basis_of, check_piece, pieces_of, width_of_piece
 from graphkin.models.views import View
 from graphkin.support.axes import principal_axes
@@ -60,8 +61,9 @@ class Branches:
 
     def __post_init__(self) -> None:
         for name in ("branches", "free"):
-            if not isinstance(getattr(self, name), tuple):
-                raise SettingError(f"{name} must be names of smoothed features, found {shown(getattr(self, name))}.")
+            found = getattr(self, name)
+            if not isinstance(found, tuple) or not all(isinstance(entry, str) for entry in found):
+                raise SettingError(f"{name} must be names of smoothed features, found {shown(found)}.")
         for name in self.pieces:
             check_piece(name)
         if not self.branches and not self.free:
@@ -94,10 +96,14 @@ class Branches:
 
     def parts_width(self, num_features: int) -> tuple[int, int]:
         """Dimensions of branches and of free parts in an embedding."""
-        free = sum(width_of_piece(name, num_features, self.axes) for name, _ in self.weighted)
-        learned = 2 * self.branch_width * (len(self.branches) + len(self.smoothed))
+        learned, free = self.whole_width(num_features)
         kept = min(free, self.width // 2 if self.branches else self.width)
         return min(learned, self.width - kept), kept
+
+    def whole_width(self, num_features: int) -> tuple[int, int]:
+        """The same before they are compressed."""
+        free = sum(width_of_piece(name, num_features, self.axes) for name, _ in self.weighted)
+        return 2 * self.branch_width * (len(self.branches) + len(self.smoothed)), free
 
     def width_for(self, num_features: int) -> int:
         return sum(self.parts_width(num_features))
@@ -122,6 +128,20 @@ class Branches:
         smoothed = [name for name in self.pieces if name != FEATURES]
         return 4 * nodes * min(num_features, self.axes) * (len(smoothed) + 3)
 
+    def embedding_memory(self, nodes: int, num_features: int) -> int:
+        """Bytes of the smoothed features, averaged outputs, the rows from which axes are found, and the embeddings."""
+        averaged = 2 * 2 * len(self.smoothed) * self.branch_width
+        rows = 4 * min(nodes, SAMPLE) * 2 * max(self.whole_width(num_features))
+        return self.inputs_memory(nodes, num_features) + 4 * nodes * (averaged + self.width_for(num_features)) + rows
+
+    def parameter_bytes(self, num_features: int) -> int:
+        """Bytes of branches and axes."""
+        inputs = sum(width_of_piece(part, num_features, self.axes) for branch in self.branches for part in _parts(branch))
+        branches = 2 * self.hidden * (inputs + self.branch_width * len(self.branches))
+        whole, kept = self.whole_width(num_features), self.parts_width(num_features)
+        basis = num_features * self.axes if self._turns(num_features) else 0
+        return 4 * (branches + basis + whole[0] * kept[0] + whole[1] * kept[1])
+
     def _turns(self, num_features: int) -> bool:
         return num_features > self.axes
 
@@ -145,8 +165,7 @@ class BranchesEncoder(nn.Module):
         self.late = nn.ModuleList([branch(name) for name in settings.branches])
         self.early = copy.deepcopy(self.late).requires_grad_(False)
         learned, free = settings.parts_width(num_features)
-        learned_from = 2 * settings.branch_width * (len(settings.branches) + len(settings.smoothed))
-        free_from = sum(width_of_piece(name, num_features, settings.axes) for name, _ in settings.weighted)
+        learned_from, free_from = settings.whole_width(num_features)
         self.register_buffer("steps", torch.zeros((), dtype=torch.float32))
         self.register_buffer("basis", torch.zeros(num_features, settings.axes if turns else 0, dtype=torch.float32))
         self.register_buffer("learned_axes", torch.zeros(learned_from, learned, dtype=torch.float32))
@@ -240,11 +259,11 @@ def _some(x: Features, some: Tensor) -> Features:
 
 
 def _parts(branch: str) -> Sequence[str]:
-    return branch.split("+") if isinstance(branch, str) else [branch]
+    return branch.split("+")
 
 
 def _weighted(text: str) -> tuple[str, float]:
-    name, star, weight = text.partition("*") if isinstance(text, str) else (text, "", "")
+    name, star, weight = text.partition("*")
     try:
         number = float(weight) if star else 1.0
     except ValueError:
