@@ -14,12 +14,14 @@ from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from graphkin import Branches, Fitted, Graph, Kinship, Method, Optimiser, SparseMatrix, evaluate, fit, fit_repeats, load
+from graphkin.errors import ModelFileError
 from graphkin.graphs.synthetic import community_graph
 from graphkin.models.layers import Projector
 from graphkin.models.views import isolated
 from graphkin.objectives import reference as objective
 from graphkin.objectives.kernels.kinship import Form, kinship_loss
 from graphkin.objectives.objective import Task
+from graphkin.support.files import read_tensors, write_tensors
 from graphkin.training import loop
 from graphkin.training.loop import Watch
 from graphkin.training.plan import plan
@@ -81,6 +83,25 @@ def test_one_seed_gives_one_result_and_files_keep_it(small: Graph, settings: dic
     loaded = load(tmp_path / "model.graphkin")
     assert loaded.method == one.method and same(loaded.modules.state_dict(), one.modules.state_dict())
     assert torch.equal(loaded.embed(small), one.embed(small))
+
+
+DAMAGED = {"hidden": (12, 2**16), "axes": (8, 2**16), "width": (16, 2**16), "branch_width": (6, 7), "early": (3, -1)}
+
+
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_file_with_other_settings_is_refused(small: Graph, name: str, tmp_path: Path) -> None:
+    """Before anything large is allocated for it."""
+    old, new = DAMAGED[name]
+    fit(small, KIN, device="cpu", epochs=1).save(tmp_path / "model")
+    metadata, tensors = read_tensors(tmp_path / "model")
+    header = metadata["graphkin"].replace(f'"{name}": {old}', f'"{name}": {new}')
+    if new == 2**16:
+        header = header.replace('"num_features": 16', f'"num_features": {10**7}')
+    assert header != metadata["graphkin"]
+    write_tensors(tmp_path / "model", tensors, {**metadata, "graphkin": header})
+    words = "its parameters would take" if new == 2**16 else "is damaged|early must be"
+    with pytest.raises(ModelFileError, match=words):
+        load(tmp_path / "model")
 
 
 @pytest.mark.parametrize("settings", WAYS)

@@ -6,8 +6,10 @@ An encoder is a frozen dataclass of settings with ``build(num_features, generato
 generator that ``build`` gets, so that one seed gives one result. The rest is optional, and declared on the dataclass.
 
 An encoder may also take something else than features: ``inputs(graph, x, learned)`` computes it once for a graph, from what
-``learn(graph, x)`` found on the graph of training and buffers of the module keep. A module may have ``after_step()``,
-``settle(inputs, view)``, called once after training, and ``embed(inputs, view)``, which then gives the embeddings.
+``learn(graph, x)`` found on the graph of training. Buffers of the module with the same names keep that, and its ``learned()``
+gives it back. A module may have ``after_step()``, ``settle(inputs, view)``, called once after training, and
+``embed(inputs, view)``, which then gives the embeddings. What it takes it may say in bytes: ``memory(nodes, edges)`` of
+a step, ``inputs_memory`` and ``embedding_memory(nodes, num_features)``, ``parameter_bytes(num_features)``.
 :class:`~graphkin.models.encoders.branches.Branches` has them all.
 """
 

@@ -65,9 +65,10 @@ class Fitted:
         graph = self._checked(data).to(self.device)
         settings = self.method.encoder
         encoder: Any = self.modules["encoder"].eval()
-        x = features_for(settings, prepared_features(self.method, graph.x))
+        features = features_for(settings, prepared_features(self.method, graph.x))
+        x = inputs_of(settings, graph, features, encoder.learned() if hasattr(encoder, "learned") else {})
         if hasattr(encoder, "embed"):
-            found: Tensor = encoder.embed(inputs_of(settings, graph, x, encoder.learned()), whole_graph(graph))
+            found: Tensor = encoder.embed(x, whole_graph(graph))
             return found
         view = whole_graph(graph) if declares(settings, "sees_edges") else isolated(graph.num_nodes, self.device)
         widest = max(graph.num_features, *(weight.size(-1) for weight in encoder.parameters() if weight.dim() > 1), 1)

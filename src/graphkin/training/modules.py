@@ -37,11 +37,11 @@ def untrained_modules(method: Method, graph: Graph, num_classes: int, seed: int)
     """Fresh modules whose encoder knows what it can of a graph without training."""
     modules = modules_for(method, graph.num_features, num_classes, seed)
     encoder: Any = modules["encoder"]
+    x = features_for(method.encoder, prepared_features(method, graph.x))
+    learned = learned_from(method.encoder, graph, x)
+    for name, value in learned.items():
+        encoder.get_buffer(name).copy_(value)
     if hasattr(encoder, "settle"):
-        x = features_for(method.encoder, prepared_features(method, graph.x))
-        learned = learned_from(method.encoder, graph, x)
-        for name, value in learned.items():
-            encoder.get_buffer(name).copy_(value)
         encoder.settle(inputs_of(method.encoder, graph, x, learned), whole_graph(graph))
     return modules
 
