@@ -19,7 +19,7 @@ KIN = ("kin", "ablation-kin")
 """our own method"""
 FREE = ("free", "free-gca")
 """the bar without training"""
-SEARCHES = ("search-grace", "search-gca")
+SEARCHES = ("search-grace", "search-gca", "search-parts", "search-graph-mlp")
 """how settings were found that the paper does not give"""
 SHIPPED = (*NAMES, *KIN, *BEYOND, *FREE, *SEARCHES)
 

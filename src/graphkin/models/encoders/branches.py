@@ -47,8 +47,8 @@ class Branches:
     branches: tuple[str, ...] = (FEATURES, "ppr0.1", "x+hop1+hop2")
     free: tuple[str, ...] = ("x*0.2", "hop1*0.4", "hop2", "ppr0.05", "ppr0.2*0.4")
     width: int = 512
-    hidden: int = 1024
-    branch_width: int = 512
+    hidden: int = 512
+    branch_width: int = 256
     dropout: float = 0.6
     norm: str = "layer"
     smooth_outputs: bool = True
