@@ -153,6 +153,10 @@ def test_fit_and_report_without_training(file: Path, folder: Path, capsys: Captu
     assert "diffusion" in (run_folder / "report.html").read_text()
     assert graphkin("embed", run_folder / "model.graphkin", file, "--out", "again.npy") == 0
     assert np.array_equal(np.load("again.npy"), np.load(run_folder / "embeddings.npy"))
+    capsys.readouterr()
+    assert graphkin(*given, "--overwrite", "--no-baselines") == 0
+    captured = capsys.readouterr()
+    assert "diffusion: nothing to train" in captured.out and "epoch" not in captured.err
 
 
 ACCEPTED: list[tuple[list[str], dict[str, tuple[str, ...]]]] = [

@@ -78,6 +78,15 @@ def test_the_high_pass_is_what_a_node_has_and_its_neighbours_have_not(small: Gra
     )
 
 
+def test_nodes_like_their_neighbours_have_no_high_pass() -> None:
+    """What is left by rounding is not made a row of length 1."""
+    x = torch.rand(1, 5, generator=torch.Generator().manual_seed(0)).repeat(9, 1)
+    x[8, 0] += 1
+    ring = torch.stack([torch.arange(9), (torch.arange(9) + 1) % 9])
+    found = lengths(pieces_of(Graph.from_arrays(x, ring), x, ["high"], None)["high"])
+    torch.testing.assert_close(found, torch.tensor([1.0, 0, 0, 0, 0, 0, 0, 1, 1]))
+
+
 def test_rows_have_length_one(small: Graph) -> None:
     x = torch.rand(40, 16, generator=torch.Generator().manual_seed(0))
     x[3] = 0

@@ -38,6 +38,7 @@ def of(name: str, **settings: Any) -> Method:
         (5000, "grace+", {**TAUS, "candidates": 1000}, "3GiB", "1,000 candidates a step, similarity stored"),
         (20_000, "grace+", {}, "1GiB", "candidates a step, 32 largest PageRanks of a node"),
         (60_000, "grace+", {}, "1.25GiB", "10 neighbours of a node"),
+        (5000, "kin", {}, None, "2,048 anchors a step"),
     ],
 )
 def test_the_estimate_is_near_the_peak(

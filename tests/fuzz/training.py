@@ -19,7 +19,7 @@ from tests.fuzz.sources import originals
 
 METHODS = (
     "grace", "grace+", "grace+", "gca", "gca+", "graph-mlp", "graph-mlp+", "grace+(p)", "grace+(n)", "gca+(g)", "grace+(f)",
-    "kin", "kin",
+    "kin", "kin", "diffusion",
 )  # fmt: skip
 WITH_LABELS = ("graph-mlp", "graph-mlp+")
 VALID: dict[str, tuple[str, ...]] = {
@@ -32,7 +32,7 @@ VALID: dict[str, tuple[str, ...]] = {
     "learning_rate": ("0.01", "1e-5"), "weight_decay": ("0", "0.1"), "anchors": ("5", "none"), "positives_sampled": ("6",),
     "negatives_sampled": ("7",), "pooling": ("sum", "mean"), "precision": ("auto", "float32"), "projector": ("4", "none"),
     "candidates": ("8",), "batch": ("10",), "feature_scale": ("auto", "rows", "none"), "dropout": ("0", "0.5"),
-    "contrast_weight": ("0", "3"), "branches": ("x", "x,ppr0.1", "hop1+hop2"), "free": ("none", "x*0.5", "hop1,ppr0.2*3"),
+    "contrast_weight": ("0", "3"), "branches": ("x", "x,ppr0.1", "hop1+hop2", "high"), "free": ("none", "hop1,ppr0.2*3"),
     "width": ("2", "7", "40"), "branch_width": ("2", "8"), "norm": ("none", "layer", "batch"), "early": ("0", "1", "50"),
     "smooth_outputs": ("true", "false"), "axes": ("2", "8", "600"), "own": ("0", "1"), "drop_positives": ("0.5",),
 }  # fmt: skip

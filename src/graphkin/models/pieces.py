@@ -27,6 +27,8 @@ from graphkin.support.sparse import SparseMatrix
 FEATURES = "x"
 HIGH_PASS = "high"
 NAME = re.compile(r"x|high|hop(?P<hops>[1-9]\d?)|ppr(?P<alpha>0?\.\d+)", re.ASCII)
+ROUNDING = 1e-5
+"""A difference of rows of length 1 that is shorter is none."""
 SMALLEST_RESTART = 0.001
 """With less, diffusion takes thousands of steps."""
 
@@ -95,7 +97,8 @@ def pieces_of(graph: Graph, x: Features, names: Iterable[str], basis: Tensor | N
         parts |= zip(hops, powers(adjacency, turned, hops.values()), strict=True)
         parts |= {name: pagerank_diffusion(adjacency, turned, alpha) for name, alpha in alphas.items()}
         if HIGH_PASS in wanted:
-            parts[HIGH_PASS] = turned - adjacency @ turned
+            difference = turned - adjacency @ turned
+            parts[HIGH_PASS] = difference.masked_fill(difference.norm(dim=1, keepdim=True) < ROUNDING, 0)
     return Pieces({name: unit_length(parts[name]) for name in wanted})
 
 
