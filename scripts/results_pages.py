@@ -93,7 +93,12 @@ def _beside_the_paper(name: str, published_as: tuple[str, ...]) -> list[str]:
 
 def page() -> str:
     names = (*NAMES, *(one.experiment.name for one in bars()))
-    return "\n".join([introduction(), tables_as_markdown(summaries(names)), SEARCHED, *map(_search, summaries(SEARCHES))])
+    return "\n".join([introduction(), tables_as_markdown(summaries(names)), SEARCHED, *map(_search, searches())])
+
+
+def searches() -> list[Summary]:
+    """The searches for settings that were run."""
+    return [summary for summary in summaries(SEARCHES) if summary.runs[0]]
 
 
 def bars() -> list[Summary]:

@@ -217,7 +217,7 @@ SCENARIOS = (
         "torchrun, 2 processes",
         (
             *("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"),
-            *("-m", "graphkin", "fit", "synthetic-300", "--epochs", "40", *FIT),
+            *("-m", "graphkin", "fit", "synthetic-300", "--method", "grace+", "--epochs", "40", *FIT),
         ),
         result_of_fit,
         stage_of_fit,

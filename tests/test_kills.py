@@ -20,6 +20,7 @@ FIT = [
     *("fit", "synthetic-120", "--epochs", str(EPOCHS), "--checkpoint-every", "5", "--device", "cpu", "--quiet"),
     *("--out", "run", *SETTINGS),
 ]
+SEVERAL = [*FIT, "--method", "grace+"]
 REPRODUCE = [
     *("reproduce", "experiment.toml", "--store", "results.sqlite", "--seeds", "1", "--device", "cpu", "--quiet"),
     *("--epochs", "5", "--checkpoint-every", "2"),
@@ -75,9 +76,9 @@ def test_reproduce_goes_on(after: bool, reproduced: Result, tmp_path: Path) -> N
 
 def test_processes_that_train_together_go_on(tmp_path: Path) -> None:
     undisturbed, killed = new_folder(tmp_path, "undisturbed"), new_folder(tmp_path, "killed")
-    assert together(FIT, undisturbed, None, None) == [0, 0], words(undisturbed)
-    assert together(FIT, killed, None, AtCall(STEP, 9)) == [1, -signal.SIGKILL]
+    assert together(SEVERAL, undisturbed, None, None) == [0, 0], words(undisturbed)
+    assert together(SEVERAL, killed, None, AtCall(STEP, 9)) == [1, -signal.SIGKILL]
     (told,) = [line for line in words(killed).splitlines() if line.startswith("graphkin: ")]
     assert "another process" in told and "checkpoint" in told
-    assert together(FIT, killed, None, None) == [0, 0], words(killed)
+    assert together(SEVERAL, killed, None, None) == [0, 0], words(killed)
     assert not differences(result_of_fit(killed), result_of_fit(undisturbed))

@@ -105,7 +105,7 @@ def test_a_chance_depends_on_its_pair_alone() -> None:
 
 @pytest.mark.slow
 def test_fit_by_torchrun_is_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    how = ["fit", "synthetic-300", "--epochs", "5", "--json", "--no-baselines"]
+    how = ["fit", "synthetic-300", "--method", "grace+", "--epochs", "5", "--json", "--no-baselines"]
     done = torchrun(2, "graphkin", *how, "--out", tmp_path / "several", "--memory", "2GiB")
     assert done.returncode == 0, done.stderr
     record = json.loads(done.stdout)
@@ -119,7 +119,7 @@ def test_fit_by_torchrun_is_fit(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "several"]
 
 
-FIT = ["fit", "synthetic-300", "--checkpoint-every", "5", "--no-baselines", "--out", "run"]
+FIT = ["fit", "synthetic-300", "--method", "grace+", "--checkpoint-every", "5", "--no-baselines", "--out", "run"]
 
 
 @pytest.mark.slow
@@ -165,7 +165,7 @@ def _epoch(path: Path) -> int:
     ("arguments", "facts"),
     [
         (["fit", "nowhere.csv"], ["nowhere.csv"]),
-        (["fit", "synthetic-60", "--memory", "1MB"], ["memory", "GiB"]),
+        (["fit", "synthetic-60", "--method", "grace+", "--memory", "1MB"], ["memory", "GiB"]),
         (["fit", "synthetic-60", "--method", "graph-mlp"], ["graph-mlp", "processes"]),
         (["datasets"], ["torchrun", "fit"]),
     ],

@@ -186,7 +186,7 @@ def _dies(*given: object) -> Any:
 @pytest.mark.slow
 def test_one_and_two_threads_give_the_same_bits(folder: Path) -> None:
     np.savez("f.npz", **arrays(nodes=300))
-    command = ["fit", "f.npz", *QUICK, "--set", "top_k=8", "--set", "steps=none"]
+    command = ["fit", "f.npz", *QUICK, "--method", "grace+", "--set", "top_k=8", "--set", "steps=none"]
     assert torch.get_num_threads() == 1
     assert graphkin_run(*command, "--out", "run1") == 0
     two = {**os.environ, "OMP_NUM_THREADS": "2", "NUMBA_NUM_THREADS": "2"}

@@ -2,11 +2,12 @@
 
 from graphkin.experiments.definition import Experiment, ExperimentRow
 from graphkin.experiments.parsing import parse
-from graphkin.experiments.shipped import BEYOND, FREE, NAMES, SEARCHES, SHIPPED, experiment_named, experiments_named
+from graphkin.experiments.shipped import BEYOND, FREE, KIN, NAMES, SEARCHES, SHIPPED, experiment_named, experiments_named
 
 __all__ = [
     "BEYOND",
     "FREE",
+    "KIN",
     "NAMES",
     "SEARCHES",
     "SHIPPED",

@@ -12,6 +12,7 @@ from torch import Tensor
 from graphkin.execution import as_asked
 from graphkin.graphs.graph import Graph
 from graphkin.methods import Method
+from graphkin.objectives.weighting import node_weights
 from graphkin.weights import Attract, NodeWeights, Repel, effective_count
 
 ALL_ANCHORS_UP_TO = 5_000
@@ -71,7 +72,7 @@ def diagnose(graph: Graph, method: Method, seed: int = 0) -> WeightDiagnosis:
     if graph.num_nodes > ALL_ANCHORS_UP_TO and labelled.numel() > ANCHORS:
         order = torch.randperm(labelled.numel(), generator=torch.Generator().manual_seed(seed))
         anchors = labelled[order[:ANCHORS]].sort().values
-    weights = method.objective.prepare(graph, as_asked(graph, method, graph.edge_index.device))
+    weights = node_weights(graph, as_asked(graph, method, graph.edge_index.device))
     return diagnosis_of(weights, graph.y, anchors, method)
 
 

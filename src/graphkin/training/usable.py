@@ -18,7 +18,9 @@ def check_usable(graph: Graph, method: Method, *, own_similarity: bool = False) 
     if graph.num_nodes < 2:
         raise GraphError(f"contrast needs at least 2 nodes, found {graph.num_nodes}.")
     if peers().size > 1 and not method.objective.shares_anchors:
-        raise SettingError(f"several processes share out the anchors of grace and gca; {method.name} is trained by one.")
+        raise SettingError(
+            f"{method.name} is trained by one process; several processes can share grace and gca (--method grace+)."
+        )
     if graph.num_nodes < peers().size:
         raise GraphError(f"there must be at least as many nodes as processes, found {graph.num_nodes} and {peers().size}.")
     if graph.num_edges == 0 and method.objective.needs_edges and not own_similarity:
