@@ -25,7 +25,7 @@ def check_usable(graph: Graph, method: Method, *, own_similarity: bool = False) 
         raise GraphError(f"there must be at least as many nodes as processes, found {graph.num_nodes} and {peers().size}.")
     if graph.num_edges == 0 and method.objective.needs_edges and not own_similarity:
         raise GraphError(
-            f"the graph has no edges, and {method.name} learns from them; with features alone only a '+' method with beta=1 "
+            f"the graph has no edges, and {method.name} learns from them; with features alone, kin or a '+' method with beta=1 "
             "is possible."
         )
     if method.feature_scale == "rows" and smallest_entry(graph.x) < 0:
