@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from graphkin.support import axes
-from graphkin.support.axes import principal_axes
+from graphkin.support.axes import principal_axes, simple_axes
 
 CPU = torch.device("cpu")
 
@@ -103,3 +103,23 @@ def test_iteration_begins_beyond_what_is_exact() -> None:
     found = principal_axes(gram, rows.size(1), 20, CPU)
     assert set(asked) == {20 + axes.EXTRA} and orthonormal(found)
     assert float((rows @ found).square().sum()) == pytest.approx(sum(0.98 ** (2 * k) for k in range(20)), rel=1e-3)
+
+
+def test_simple_axes_are_found_again_after_any_turn() -> None:
+    """Each axis of the truth is about three features of its own."""
+    truth = torch.zeros(30, 10)
+    for axis in range(10):
+        truth[3 * axis : 3 * axis + 3, axis] = torch.tensor([0.8, -0.36, 0.48])
+    turn = torch.linalg.qr(torch.randn(10, 10, generator=torch.Generator().manual_seed(0))).Q
+    found = simple_axes(truth @ turn)
+    torch.testing.assert_close(found.T @ found, torch.eye(10), rtol=0, atol=1e-5)
+    overlap = (truth.T @ found).abs()
+    assert (overlap.max(dim=0).values > 0.999).all() and (overlap.max(dim=1).values > 0.999).all()
+
+
+@pytest.mark.parametrize(("features", "axes"), [(40, 12), (12, 12), (5, 1), (64, 64)])
+def test_simple_axes_span_the_same_space(features: int, axes: int) -> None:
+    given = torch.linalg.qr(torch.randn(features, axes, generator=torch.Generator().manual_seed(1))).Q
+    found = simple_axes(given)
+    torch.testing.assert_close(found @ found.T, given @ given.T, rtol=0, atol=1e-5)
+    assert (found**4).sum() >= (given**4).sum() - 1e-5

@@ -45,6 +45,14 @@ def test_the_transpose_that_backward_uses_is_the_transpose(cora: Graph) -> None:
     torch.testing.assert_close(gradient, adjacency.to_dense().T @ weight)
 
 
+def test_a_transpose_follows_the_values(cora: Graph) -> None:
+    adjacency = whole_graph(cora).adjacency
+    assert torch.equal(adjacency.T.to_dense(), adjacency.to_dense().T)
+    other = adjacency.with_values(torch.randn(adjacency.values.shape, generator=draw()))
+    assert torch.equal(other.T.to_dense(), other.to_dense().T)
+    assert torch.equal(other.T.T.to_dense(), other.to_dense())
+
+
 def test_rates_of_zero_keep_the_whole_graph(cora: Graph) -> None:
     view = TwoViews(drop_edges=(0.0, 0.0), drop_features=(0.0, 0.0)).plan(cora).draw(1, draw())
     torch.testing.assert_close(view.adjacency.to_dense(), whole_graph(cora).adjacency.to_dense())

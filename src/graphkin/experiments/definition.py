@@ -167,7 +167,7 @@ class Experiment:
 
 def is_own_graph(dataset: str) -> bool:
     """Whether it is the file or folder of a graph, and not the name of one."""
-    return dataset not in DATASETS and Path(dataset).exists()
+    return dataset not in DATASETS and (bool(Path(dataset).suffix) or Path(dataset).exists())
 
 
 def check_form(holds: bool, name: str, wanted: str, found: object) -> None:

@@ -19,13 +19,13 @@ import torch
 
 from graphkin.errors import InputError
 from graphkin.execution import as_asked
-from graphkin.experiments.definition import Experiment
+from graphkin.experiments.definition import Experiment, is_own_graph
 from graphkin.experiments.execute import Checkpoints, Failure, Learned, execute, learn, scored_outcome
 from graphkin.experiments.jobs import IN_A_ROW, Job, jobs_of, runs_in
 from graphkin.experiments.outcomes import Outcome
 from graphkin.experiments.store import Store
 from graphkin.experiments.trials import Trial
-from graphkin.graphs.catalogue import DATASETS
+from graphkin.graphs.catalogue import DATASETS, data_roots
 from graphkin.graphs.graph import Graph
 from graphkin.graphs.readers import open_graph
 from graphkin.support.launch import LostError
@@ -49,18 +49,23 @@ def open_graphs(
 ) -> tuple[dict[str, Graph], dict[str, str]]:
     """All graphs that the experiments need, and why some datasets are missing.
 
-    An own graph that is missing is an error, and so is a dataset in ``must_have``.
+    An own graph is looked for here and in the data roots. One that is missing is an error, and so is a dataset in ``must_have``.
     """
     graphs: dict[str, Graph] = {}
     missing: dict[str, str] = {}
     for name in dict.fromkeys(name for experiment in experiments for name in experiment.datasets):
         try:
-            graphs[name] = open_graph(name, data_root=data_root)
+            graphs[name] = open_graph(_place(name, data_root), data_root=data_root)
         except InputError as error:
             if name not in DATASETS or (must_have and name in must_have):
                 raise
             missing[name] = str(error)
     return graphs, missing
+
+
+def _place(name: str, data_root: Path | None) -> str:
+    roots = data_roots(data_root) if is_own_graph(name) and not Path(name).exists() else ()
+    return next((str(root / name) for root in roots if (root / name).exists()), name)
 
 
 def reproduce(

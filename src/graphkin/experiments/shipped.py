@@ -15,7 +15,7 @@ NAMES = ("grace-ratios", "gca", "graph-mlp", "graph-mlp-few-labels", "ablation-g
 """the paper's tables and figures, in the order in which they are run: "all" of them"""
 BEYOND = ("clustering-grace", "clustering-gca", "similarity-search-grace", "similarity-search-gca")
 """what the paper does not measure"""
-KIN = ("kin", "ablation-kin")
+KIN = ("kin", "kin-more", "ablation-kin")
 """our own method"""
 FREE = ("free", "free-gca")
 """the bar without training"""

@@ -29,6 +29,8 @@ class Trial:
     """labels per class, for a protocol that counts them"""
     baseline: str | None
     method: Method | None
+    only: tuple[str, ...] = ()
+    """the measures that are computed; none named: all of the protocol's"""
 
     @functools.cached_property
     def description(self) -> str:
@@ -44,6 +46,8 @@ class Trial:
         }
         if self.baseline == BEST_FREE:
             known["among"] = list(FREE)
+        if self.only:
+            known["only"] = list(self.only)
         return json.dumps(known, sort_keys=True)
 
     @functools.cached_property
@@ -54,7 +58,7 @@ class Trial:
     def columns(self) -> Mapping[str, Column]:
         """All measures that a run gives."""
         if self.per_class is None:
-            return self.protocol.columns
+            return {name: column for name, column in self.protocol.columns.items() if not self.only or name in self.only}
         return {str(self.per_class): self.protocol.column(str(self.per_class))}
 
     @property
@@ -86,6 +90,13 @@ def trials_of(
             method = row.chosen(dataset, epochs)
             for measure in experiment.measures:
                 per_class = int(measure) if protocol.by_labels else None
-                trial = Trial(dataset, contents[dataset], protocol, per_class, row.baseline, method)
+                only = _only(experiment) if row.baseline == BEST_FREE else ()
+                trial = Trial(dataset, contents[dataset], protocol, per_class, row.baseline, method, only)
                 found[row.name, dataset, measure] = trial, experiment.seeds_of(row, dataset)
     return found
+
+
+def _only(experiment: Experiment) -> tuple[str, ...]:
+    """What "best free" measures: it scores eleven rows, so nothing that is not asked for."""
+    columns = experiment.scored_by.columns
+    return tuple(name for name in columns if name in experiment.measures) if len(experiment.measures) < len(columns) else ()

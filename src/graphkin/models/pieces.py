@@ -3,8 +3,9 @@
 A piece has a name: "x" are the features, "hop2" is Â²x, "ppr0.1" is PageRank diffusion with restart probability 0.1, "high" is
 x − Âx, in which a node differs from its neighbours. Rows of every piece have length 1.
 
-More features than ``axes`` are turned to the principal axes of Â²x before they are smoothed, which then costs edges times axes,
-and turned once more at random, so that no axis matters more than others to dropout.
+More features than ``axes`` are turned to the principal axes of Â²x before they are smoothed, which then costs edges times axes.
+Within their space the axes are turned once more, until each is about few features: dropout then takes topics from a node, as it
+takes words from one whose features stay as they are.
 """
 
 from __future__ import annotations
@@ -20,8 +21,7 @@ from graphkin.graphs.adjacency import normalised_adjacency
 from graphkin.graphs.arrays import Features
 from graphkin.graphs.diffusion import pagerank_diffusion, powers, unit_length
 from graphkin.graphs.graph import Graph
-from graphkin.support.axes import principal_axes
-from graphkin.support.randomness import generator
+from graphkin.support.axes import principal_axes, simple_axes
 from graphkin.support.sparse import SparseMatrix
 
 FEATURES = "x"
@@ -77,10 +77,7 @@ def basis_of(graph: Graph, x: Features, axes: int) -> Tensor:
             rows = adjacency @ rows
         return turned @ rows
 
-    found = principal_axes(gram, x.shape[1], axes, x.device)
-    random = torch.randn(axes, axes, generator=generator(0, "turn")).to(found.device)
-    turn: Tensor = torch.linalg.qr(random).Q
-    return found @ turn
+    return simple_axes(principal_axes(gram, x.shape[1], axes, x.device))
 
 
 def pieces_of(graph: Graph, x: Features, names: Iterable[str], basis: Tensor | None) -> Pieces:

@@ -39,9 +39,10 @@ class SparseMatrix:
     ``matrix.to_dense()`` a plain one, and ``matrix.to_scipy()`` SciPy's.
     """
 
-    def __init__(self, csr: Tensor, transposed: Tensor | None = None) -> None:
+    def __init__(self, csr: Tensor, transposed: Tensor | None = None, turned: _Turned | None = None) -> None:
         self.csr = csr
         self._transposed = transposed
+        self._turned = _Turned() if turned is None else turned
         self._places: dict[tuple[int, int, int], tuple[slice, Tensor]] = {}
 
     @classmethod
@@ -97,11 +98,16 @@ class SparseMatrix:
     @property
     def T(self) -> SparseMatrix:  # noqa: N802
         if self._transposed is None:
-            self._transposed = self.csr.to_sparse_coo().t().coalesce().to_sparse_csr()
+            rowptr, columns, order = self._turned.of(self)
+            shape = (self.shape[1], self.shape[0])
+            self._transposed = torch.sparse_csr_tensor(rowptr, columns, self.values[order], shape, check_invariants=False)
         return SparseMatrix(self._transposed, self.csr)
 
     def with_values(self, values: Tensor) -> SparseMatrix:
-        return SparseMatrix.from_parts(self.csr.crow_indices(), self.columns, values, (self.shape[0], self.shape[1]))
+        """Other values at the same places, which are turned once for all of them."""
+        parts = (self.csr.crow_indices(), self.columns, values)
+        csr = torch.sparse_csr_tensor(*parts, (self.shape[0], self.shape[1]), check_invariants=False)
+        return SparseMatrix(csr, turned=self._turned)
 
     def scale_rows(self, factors: Tensor) -> SparseMatrix:
         return self.with_values(self.values * factors[self.row_of_value])
@@ -210,6 +216,21 @@ class SparseMatrix:
     def __matmul__(self, dense: Tensor) -> Tensor:
         product: Tensor = _Product.apply(dense, self)  # type: ignore[no-untyped-call]
         return product
+
+
+class _Turned:
+    """The places of a transpose, found when they are first asked for; then a GPU need not be waited for."""
+
+    def __init__(self) -> None:
+        self._parts: tuple[Tensor, Tensor, Tensor] | None = None
+
+    def of(self, matrix: SparseMatrix) -> tuple[Tensor, Tensor, Tensor]:
+        """Row pointers, columns, and the order of the values."""
+        if self._parts is None:
+            order = torch.argsort(matrix.columns, stable=True)
+            counts = torch.bincount(matrix.columns, minlength=matrix.shape[1])
+            self._parts = torch.cat([counts.new_zeros(1), counts.cumsum(0)]), matrix.row_of_value[order], order
+        return self._parts
 
 
 class _Product(torch.autograd.Function):
