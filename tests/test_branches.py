@@ -15,7 +15,7 @@ from graphkin.errors import SettingError
 from graphkin.evaluation.baselines import untrained
 from graphkin.models.encoder import trained_widths_of, width_of
 from graphkin.models.encoders import branches as module
-from graphkin.models.pieces import pieces_of
+from graphkin.models.pieces import mean_length, pieces_of
 from graphkin.objectives.untrained import Untrained
 from graphkin.training.modules import parameter_bytes, untrained_modules
 
@@ -26,7 +26,8 @@ KINDS = {
     "all": SMALL,
     "branches only": replace(SMALL, free=()),
     "free only": FREE,
-    "features as they are": replace(SMALL, axes=16),
+    "features as they are": replace(SMALL, axes=16, few_features=0),
+    "few features": replace(SMALL, axes=16),
     "batch norm": replace(SMALL, norm="batch"),
     "no norm": replace(SMALL, norm="none", smooth_outputs=False),
     "one branch": replace(SMALL, branches=("hop1+ppr0.2",)),
@@ -57,7 +58,8 @@ def test_embeddings_have_the_width_they_say(small: Graph, encoder: Branches) -> 
     fitted = fit(small, method_of(encoder), device="cpu")
     found = fitted.embed(small)
     assert found.shape == (40, width_of(encoder, 16)) and found.dtype == torch.float32 and not found.requires_grad
-    for half in halves(found, encoder, 16):
+    keeps_lengths = encoder is KINDS["few features"]
+    for half in halves(found, encoder, 16)[: 1 if keeps_lengths else None]:
         torch.testing.assert_close(half.norm(dim=1), torch.ones(40))
     assert parameter_bytes(fitted.method, 16) == pytest.approx(_matrices(fitted.modules["encoder"]), rel=0.01)
 
@@ -66,19 +68,20 @@ def _matrices(encoder: torch.nn.Module) -> int:
     return sum(4 * value.numel() for value in encoder.state_dict().values() if value.dim() > 1)
 
 
-@pytest.mark.parametrize(("num_features", "expected"), [(3, (8, 8)), (1, (11, 5)), (8, (8, 8)), (9, (8, 8)), (100, (8, 8))])
+@pytest.mark.parametrize(("num_features", "expected"), [(3, (8, 8)), (1, (10, 5)), (8, (8, 8)), (9, (8, 8)), (100, (8, 8))])
 def test_widths_for_few_features(num_features: int, expected: tuple[int, int]) -> None:
-    assert SMALL.parts_width(num_features) == expected and width_of(SMALL, num_features) == 16
+    assert SMALL.parts_width(num_features) == expected and width_of(SMALL, num_features) == sum(expected)
     assert trained_widths_of(SMALL, num_features) == (6, 6, 6)
     graph = Graph.from_arrays(torch.rand(12, num_features, generator=torch.Generator().manual_seed(0)), [[0, 1, 2], [1, 2, 3]])
-    assert fit(graph, KIN, device="cpu", epochs=1).embed(graph).shape == (12, 16)
+    assert fit(graph, KIN, device="cpu", epochs=1).embed(graph).shape == (12, sum(expected))
 
 
 def test_widths_without_branches_or_free_parts() -> None:
     assert FREE.parts_width(3) == (0, 15) and FREE.parts_width(100) == (0, 16) and FREE.trained_widths() == ()
     assert replace(SMALL, free=()).parts_width(3) == (16, 0)
     narrow = Branches(branches=("x",), free=("x",), branch_width=2, width=16)
-    assert narrow.parts_width(3) == (8, 3) and narrow.width_for(3) == 11 and narrow.smoothed == [0]
+    assert narrow.parts_width(3) == (6, 3) and narrow.width_for(3) == 9 and narrow.smoothed == [0]
+    assert replace(narrow, few_features=2).parts_width(3) == (8, 3)
     assert replace(SMALL, smooth_outputs=False).smoothed == [] and SMALL.pieces == {"x", "hop1", "hop2", *PPR}
 
 
@@ -143,15 +146,30 @@ def test_nodes_without_edges_or_features(settings: dict[str, Any]) -> None:
     assert float(fitted.embed(graph)[0, 8:].norm()) == 0, "nothing is known of a node without features and edges"
 
 
-def test_free_parts_are_the_rows_along_their_axes(small: Graph) -> None:
+@pytest.mark.parametrize("few", [0, 16])
+def test_free_parts_are_the_rows_along_their_axes(small: Graph, few: int) -> None:
     """Nothing is trained: products of embeddings are those of the rows, with as many axes as rows have columns."""
-    encoder = replace(FREE, free=("x*0.5", "hop2", "ppr0.1*2"), axes=16, width=64)
+    encoder = replace(FREE, free=("x*0.5", "hop2", "ppr0.1*2"), axes=16, width=64, few_features=few)
     found = fit(small, method_of(encoder), device="cpu").embed(small)
     x = features(small) / features(small).sum(1, keepdim=True)
-    pieces: Any = pieces_of(small, x, encoder.pieces, None)
-    rows = F.normalize(torch.cat([0.5 * pieces["x"], pieces["hop2"], 2 * pieces["ppr0.1"]], dim=1), dim=1)
+    pieces: Any = pieces_of(small, x, encoder.pieces, length=mean_length(x) if few else None)
+    rows = torch.cat([0.5 * pieces["x"], pieces["hop2"], 2 * pieces["ppr0.1"]], dim=1)
+    rows = rows if few else F.normalize(rows, dim=1)
     assert found.shape == (40, 48)
     torch.testing.assert_close(found @ found.T, rows @ rows.T, atol=1e-4, rtol=0)
+
+
+def test_the_lengths_of_few_features_are_not_lost() -> None:
+    """A single column separates two groups, also in another graph, whose mean is another."""
+    values = torch.tensor([1.0, 5.0]).repeat_interleave(20)
+    pairs = torch.arange(40).view(20, 2).T
+    graph = Graph.from_arrays(values[:, None], pairs)
+    fitted = fit(graph, KIN, device="cpu", epochs=3, feature_scale="none")
+    found = fitted.embed(graph)
+    free = SMALL.parts_width(1)[1]
+    assert float(found[39, -free:].norm()) == pytest.approx(5 * float(found[0, -free:].norm()), rel=1e-4)
+    some = fitted.embed(Graph.from_arrays(values[:2, None], pairs[:, :1]))
+    torch.testing.assert_close(some, found[:2], atol=1e-4, rtol=0)
 
 
 def test_an_untrained_encoder_knows_its_axes(small: Graph) -> None:

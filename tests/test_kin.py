@@ -19,7 +19,7 @@ from graphkin.commands.cli import run
 from graphkin.commands.runs import write_run
 from graphkin.errors import SettingError
 from graphkin.methods import METHODS, from_json, key_form, presets, read_settings, to_json
-from graphkin.methods.optimiser import FEWEST_EPOCHS
+from graphkin.methods.optimiser import EPOCHS_A_FEATURE, FEWEST_EPOCHS
 from graphkin.methods.saved import write_settings
 from graphkin.training import loop
 from graphkin.training.plan import plan
@@ -38,12 +38,14 @@ def test_epochs_follow_the_rule(ratio: float, nodes: int, features: int, most: i
     found = Optimiser(epochs=most, epochs_by_ratio=ratio).epochs_on(nodes, features)
     assert 1 <= found <= most and found >= min(FEWEST_EPOCHS, most)
     if FEWEST_EPOCHS < found < most:
-        assert abs(found - ratio * nodes / features) <= 0.5
+        assert abs(found - min(ratio * nodes / features, EPOCHS_A_FEATURE * features)) <= 0.5
     assert found <= Optimiser(epochs=most, epochs_by_ratio=ratio).epochs_on(nodes + 1, features)
     assert Optimiser(epochs=most).epochs_on(nodes, features) == most
 
 
-@pytest.mark.parametrize(("nodes", "features", "epochs"), [(40, 16, 125), (20, 16, 100), (2708, 1433, 100), (10**6, 100, 600)])
+@pytest.mark.parametrize(
+    ("nodes", "features", "epochs"), [(40, 16, 125), (20, 16, 100), (2708, 1433, 100), (10**6, 100, 600), (10**6, 7, 100)]
+)
 def test_epochs_on_graphs(nodes: int, features: int, epochs: int) -> None:
     assert Optimiser(epochs=600, epochs_by_ratio=50).epochs_on(nodes, features) == epochs
 
@@ -56,7 +58,8 @@ def test_a_number_of_epochs_is_meant_as_it_is(small: Graph) -> None:
     by_rule = method_named("kin").optimiser.epochs_on(40, 16)
     assert epochs() == (by_rule, None), "what is recorded is what was trained"
     assert epochs(epochs=7) == (7, None)
-    assert epochs(epochs=700, epochs_by_ratio=80) == (200, None)
+    assert epochs(epochs=700, epochs_by_ratio=60) == (150, None)
+    assert epochs(epochs=700, epochs_by_ratio=80) == (160, None), "ten for each feature"
     assert epochs(epochs_by_ratio="none") == (method_named("kin").optimiser.epochs, None)
     asked = method_named("kin").configure(tau=0.3)
     assert asked.optimiser.epochs_by_ratio == method_named("kin").optimiser.epochs_by_ratio is not None

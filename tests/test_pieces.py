@@ -12,7 +12,7 @@ from torch import Tensor
 
 from graphkin import Graph, SparseMatrix
 from graphkin.errors import SettingError
-from graphkin.models.pieces import Pieces, basis_of, check_piece, pieces_of, width_of_piece
+from graphkin.models.pieces import Pieces, basis_of, check_piece, mean_length, pieces_of, width_of_piece
 from graphkin.models.views import whole_graph
 from tests.cases import Case, cases
 
@@ -96,6 +96,17 @@ def test_rows_have_length_one(small: Graph) -> None:
         assert float(lengths(piece)[3]) == 0
     for piece in pieces_of(small, x, NAMES, None).parts.values():
         torch.testing.assert_close(lengths(piece)[4:], torch.ones(36))
+
+
+def test_rows_may_keep_their_lengths(small: Graph) -> None:
+    x = torch.rand(40, 16, generator=torch.Generator().manual_seed(0)) * torch.arange(40)[:, None]
+    length = mean_length(x)
+    torch.testing.assert_close(length, x.norm(dim=1).mean().reshape(1))
+    found = pieces_of(small, x, ["x", "hop1"], length=length)
+    expected = x / length
+    torch.testing.assert_close(_dense(found["x"]), expected)
+    torch.testing.assert_close(_dense(found["hop1"]), whole_graph(small).adjacency @ expected, atol=1e-5, rtol=1e-5)
+    assert mean_length(torch.zeros(3, 2)).tolist() == [1]
 
 
 def test_only_what_is_named(small: Graph) -> None:

@@ -49,7 +49,7 @@ def open_graphs(
 ) -> tuple[dict[str, Graph], dict[str, str]]:
     """All graphs that the experiments need, and why some datasets are missing.
 
-    An own graph is looked for here and in the data roots. One that is missing is an error, and so is a dataset in ``must_have``.
+    Own graphs are looked for here and in the data roots. A missing one is an error, and so is a dataset in ``must_have``.
     """
     graphs: dict[str, Graph] = {}
     missing: dict[str, str] = {}

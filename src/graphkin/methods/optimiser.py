@@ -16,6 +16,7 @@ from graphkin.support.components import LATER, register
 MOST_EPOCHS = 10**7
 KINDS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
 FEWEST_EPOCHS = 100
+EPOCHS_A_FEATURE = 10
 SCHEDULES = ("constant", "cosine")
 
 
@@ -25,7 +26,8 @@ class Optimiser:
     """Adam or AdamW (``kind``) for a number of epochs.
 
     With ``epochs_by_ratio`` they are so many for each node that a feature has, N/F, but at least ``FEWEST_EPOCHS`` and at most
-    ``epochs``: features that few nodes share are learned by heart in long training.
+    ``epochs``: features that few nodes share are learned by heart in long training. There are at most
+    ``EPOCHS_A_FEATURE`` for each feature, because few of them are learned soon.
 
     The learning rate is "constant", or rises over ``warm_up`` epochs and then falls to zero along half a "cosine".
     """
@@ -59,7 +61,8 @@ class Optimiser:
         """The epochs on a graph."""
         if self.epochs_by_ratio is None:
             return self.epochs
-        return min(self.epochs, max(FEWEST_EPOCHS, round(self.epochs_by_ratio * nodes / features)))
+        wanted = min(self.epochs_by_ratio * nodes / features, EPOCHS_A_FEATURE * features)
+        return min(self.epochs, max(FEWEST_EPOCHS, round(wanted)))
 
     def reason(self, nodes: int, features: int) -> str | None:
         """Why there are so many epochs on a graph, where they depend on it."""
@@ -68,7 +71,7 @@ class Optimiser:
         epochs, each = self.epochs_on(nodes, features), self.epochs_by_ratio
         return (
             f"{epochs} epochs: {each:g} for each of the {nodes / features:.1f} nodes that a feature has, "
-            f"at least {min(FEWEST_EPOCHS, self.epochs)}, at most {self.epochs}"
+            f"at least {min(FEWEST_EPOCHS, self.epochs)}, at most {self.epochs} and {EPOCHS_A_FEATURE} a feature"
         )
 
     def build(self, parameters: Iterable[nn.Parameter], device: torch.device) -> torch.optim.Optimizer:

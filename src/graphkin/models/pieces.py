@@ -1,7 +1,7 @@
 """Features as they are, and smoothed over the graph: what branches take, and what needs no training.
 
 A piece has a name: "x" are the features, "hop2" is Â²x, "ppr0.1" is PageRank diffusion with restart probability 0.1, "high" is
-x − Âx, in which a node differs from its neighbours. Rows of every piece have length 1.
+x − Âx, in which a node differs from its neighbours. Rows of every piece have length 1, unless they are to keep their lengths.
 
 More features than ``axes`` are turned to the principal axes of Â²x before they are smoothed, which then costs edges times axes.
 Within their space the axes are turned once more, until each is about few features: dropout then takes topics from a node, as it
@@ -80,9 +80,17 @@ def basis_of(graph: Graph, x: Features, axes: int) -> Tensor:
     return simple_axes(principal_axes(gram, x.shape[1], axes, x.device))
 
 
-def pieces_of(graph: Graph, x: Features, names: Iterable[str], basis: Tensor | None) -> Pieces:
-    """The named pieces of a graph's features ``x``."""
-    x = unit_length(x)
+def mean_length(x: Features) -> Tensor:
+    """Of the rows [1]; 1 where all are zero."""
+    found = _dense(x).norm(dim=1).mean().reshape(1)
+    return torch.where(found > 0, found, 1)
+
+
+def pieces_of(
+    graph: Graph, x: Features, names: Iterable[str], basis: Tensor | None = None, length: Tensor | None = None
+) -> Pieces:
+    """The named pieces of a graph's features ``x``. With a ``length``, rows keep theirs, which that one divides."""
+    x = unit_length(x) if length is None else _dense(x) / length
     wanted = sorted(set(names))
     found = [NAME.fullmatch(name) for name in wanted]
     hops = {name: int(match["hops"]) for name, match in zip(wanted, found, strict=True) if match and match["hops"]}
@@ -96,7 +104,7 @@ def pieces_of(graph: Graph, x: Features, names: Iterable[str], basis: Tensor | N
         if HIGH_PASS in wanted:
             difference = turned - adjacency @ turned
             parts[HIGH_PASS] = difference.masked_fill(difference.norm(dim=1, keepdim=True) < ROUNDING, 0)
-    return Pieces({name: unit_length(parts[name]) for name in wanted})
+    return Pieces({name: unit_length(parts[name]) if length is None else parts[name] for name in wanted})
 
 
 def _adjacency(graph: Graph) -> SparseMatrix:

@@ -16,7 +16,7 @@ from graphkin.graphs.arrays import Features
 from graphkin.graphs.graph import Graph
 from graphkin.models.branch import Branch
 from graphkin.models.layers import NORMS
-from graphkin.models.pieces import FEATURES, Pieces, basis_of, check_piece, pieces_of, width_of_piece
+from graphkin.models.pieces import FEATURES, Pieces, basis_of, check_piece, mean_length, pieces_of, width_of_piece
 from graphkin.models.views import View
 from graphkin.support.axes import principal_axes
 from graphkin.support.components import register
@@ -42,6 +42,9 @@ class Branches:
 
     "hop2*0.4" among ``free`` counts Â²x with weight 0.4. Branches and free parts have half of the width each, both along their
     principal axes. ``axes`` is how many features are smoothed; more are turned to so many axes first.
+
+    Rows of features have length 1. Up to ``few_features`` keep their lengths, which say much where there are few; the branches
+    then have at most twice the dimensions of the free parts.
     """
 
     branches: tuple[str, ...] = (FEATURES, "ppr0.1", "x+hop1+hop2")
@@ -54,6 +57,7 @@ class Branches:
     smooth_outputs: bool = True
     early: int = 100
     axes: int = 512
+    few_features: int = 50
 
     takes_sparse: ClassVar[bool] = True
     recordable: ClassVar[bool] = True
@@ -73,7 +77,8 @@ class Branches:
         check_range("dropout", self.dropout, at_least=0, below=1)
         check_choice("norm", self.norm, NORMS)
         check_flag("smooth_outputs", self.smooth_outputs)
-        check_whole("early", self.early, at_least=0)
+        for name in ("early", "few_features"):
+            check_whole(name, getattr(self, name), at_least=0)
 
     @property
     def weighted(self) -> list[tuple[str, float]]:
@@ -98,6 +103,8 @@ class Branches:
         """Dimensions of branches and of free parts in an embedding."""
         learned, free = self.whole_width(num_features)
         kept = min(free, self.width // 2 if self.branches else self.width)
+        if self._are_few(num_features) and free:
+            learned = min(learned, 2 * free)
         return min(learned, self.width - kept), kept
 
     def whole_width(self, num_features: int) -> tuple[int, int]:
@@ -109,15 +116,17 @@ class Branches:
         return sum(self.parts_width(num_features))
 
     def learn(self, graph: Graph, x: Features) -> dict[str, Tensor]:
-        """What all runs on a graph share: the axes that features are turned to before they are smoothed."""
+        """What all runs on a graph share: the axes that features are turned to, or the mean length of few features."""
+        if self._are_few(x.shape[1]):
+            return {"length": mean_length(x)}
         return {"basis": basis_of(graph, x, self.axes)} if self._turns(x.shape[1]) else {}
 
     def inputs(self, graph: Graph, x: Features, learned: dict[str, Tensor]) -> Pieces:
         """The rows that branches and free parts take."""
-        return pieces_of(graph, x, self.pieces, learned.get("basis"))
+        return pieces_of(graph, x, self.pieces, **learned)
 
     def build(self, num_features: int, generator: torch.Generator) -> BranchesEncoder:
-        return BranchesEncoder(self, num_features, generator, self._turns(num_features))
+        return BranchesEncoder(self, num_features, generator)
 
     def memory(self, nodes: int, edges: int) -> int:
         """Bytes of two views in a step, besides features and parameters."""
@@ -142,6 +151,15 @@ class Branches:
         basis = num_features * self.axes if self._turns(num_features) else 0
         return 4 * (branches + basis + whole[0] * kept[0] + whole[1] * kept[1])
 
+    def learned_shapes(self, num_features: int) -> dict[str, tuple[int, ...]]:
+        """Of what :meth:`learn` gives."""
+        if self._are_few(num_features):
+            return {"length": (1,)}
+        return {"basis": (num_features, self.axes)} if self._turns(num_features) else {}
+
+    def _are_few(self, num_features: int) -> bool:
+        return num_features <= min(self.few_features, self.axes)
+
     def _turns(self, num_features: int) -> bool:
         return num_features > self.axes
 
@@ -150,11 +168,10 @@ class BranchesEncoder(nn.Module):
     """In training, branches side by side. :meth:`settle` then finds the axes, and :meth:`embed` gives embeddings."""
 
     steps: Tensor
-    basis: Tensor
     learned_axes: Tensor
     free_axes: Tensor
 
-    def __init__(self, settings: Branches, num_features: int, generator: torch.Generator, turns: bool) -> None:
+    def __init__(self, settings: Branches, num_features: int, generator: torch.Generator) -> None:
         super().__init__()
         self.settings = settings
 
@@ -167,7 +184,9 @@ class BranchesEncoder(nn.Module):
         learned, free = settings.parts_width(num_features)
         learned_from, free_from = settings.whole_width(num_features)
         self.register_buffer("steps", torch.zeros((), dtype=torch.float32))
-        self.register_buffer("basis", torch.zeros(num_features, settings.axes if turns else 0, dtype=torch.float32))
+        self.found = settings.learned_shapes(num_features)
+        for name, shape in self.found.items():
+            self.register_buffer(name, torch.zeros(shape, dtype=torch.float32))
         self.register_buffer("learned_axes", torch.zeros(learned_from, learned, dtype=torch.float32))
         self.register_buffer("free_axes", torch.zeros(free_from, free, dtype=torch.float32))
 
@@ -185,7 +204,7 @@ class BranchesEncoder(nn.Module):
             kept.copy_(torch.where(still, now, kept))
 
     def learned(self) -> dict[str, Tensor]:
-        return {"basis": self.basis} if self.basis.numel() else {}
+        return {name: self.get_buffer(name) for name in self.found}
 
     @torch.no_grad()
     def settle(self, x: Pieces, view: View) -> None:
@@ -204,7 +223,7 @@ class BranchesEncoder(nn.Module):
 
     @torch.no_grad()
     def embed(self, x: Pieces, view: View) -> Tensor:
-        """Branches and free parts along their axes, each of length 1."""
+        """Branches and free parts along their axes, each of length 1 unless features keep theirs."""
         smoothed = self._smoothed(x, view)
         found = self.free_axes.new_empty(len(x), self.learned_axes.size(1) + self.free_axes.size(1))
         for some in torch.arange(len(x), device=x.device).split(ROWS):
@@ -212,7 +231,8 @@ class BranchesEncoder(nn.Module):
             if self.learned_axes.numel():
                 halves.append(F.normalize(self._learned_rows(x, smoothed, some) @ self.learned_axes, dim=1))
             if self.free_axes.numel():
-                halves.append(F.normalize(self._free_rows(x, some) @ self.free_axes, dim=1))
+                free = self._free_rows(x, some) @ self.free_axes
+                halves.append(free if "length" in self.found else F.normalize(free, dim=1))
             found[some] = torch.cat(halves, dim=1)
         return found
 
