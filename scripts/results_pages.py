@@ -6,7 +6,7 @@ import functools
 from pathlib import Path
 
 from graphkin.evaluation.free import BEST_FREE
-from graphkin.experiments import FREE, NAMES, SEARCHES, ExperimentRow, experiment_named
+from graphkin.experiments import FREE, KIN, NAMES, SEARCHES, Experiment, ExperimentRow, experiment_named
 from graphkin.experiments.store import Store
 from graphkin.experiments.summary import Summary, summarise
 from graphkin.graphs.datasets import bundled_cora
@@ -92,8 +92,26 @@ def _beside_the_paper(name: str, published_as: tuple[str, ...]) -> list[str]:
 
 
 def page() -> str:
-    names = (*NAMES, *(one.experiment.name for one in bars()))
-    return "\n".join([introduction(), tables_as_markdown(summaries(names)), SEARCHED, *map(_search, searches())])
+    shown = [*kin(), *summaries(NAMES), *bars()]
+    return "\n".join([introduction(), tables_as_markdown(shown), SEARCHED, *map(_search, searches())])
+
+
+def kin() -> list[Summary]:
+    """The experiments of our own method in which it was run."""
+    return [summary for summary in _rows_that_ran(KIN) if any(row.name == "kin" for row in summary.experiment.rows)]
+
+
+def _rows_that_ran(names: tuple[str, ...]) -> list[Summary]:
+    found = []
+    for summary in summaries(names):
+        ran = [row for row in summary.experiment.rows if any(_count(summary, row.name, name) for name in summary.datasets)]
+        fewer: Experiment | None = summary.experiment.only(rows=[row.name for row in ran]) if ran else None
+        found += [] if fewer is None else [summarise(fewer, _runs())]
+    return found
+
+
+def _count(summary: Summary, row: str, dataset: str) -> int:
+    return max(summary.cell(row, dataset, measure).count for measure in summary.experiment.measures)
 
 
 def searches() -> list[Summary]:
@@ -103,7 +121,7 @@ def searches() -> list[Summary]:
 
 def bars() -> list[Summary]:
     """The experiments of training-free rows that were run."""
-    return [summary for summary in summaries(FREE) if summary.runs[0]]
+    return _rows_that_ran(FREE)
 
 
 def best_free_cell(name: str, dataset: str) -> str:
@@ -165,9 +183,29 @@ def short_table() -> str:
     return "\n".join(lines) + "\n"
 
 
+def kin_table() -> str:
+    """kin beside the best training-free row and the better of GRACE+ and GCA+ on every graph; nothing before it was run."""
+    lines = []
+    for summary in kin():
+        experiment, (measure,) = summary.experiment, summary.experiment.measures
+        if experiment.base != BEST_FREE:
+            continue
+        for dataset in summary.datasets:
+            cells = {row.name: summary.cell(row.name, dataset, measure) for row in experiment.rows}
+            gain = summary.gain("kin", dataset, measure)
+            if gain is None:
+                continue
+            papers = [cell for name, cell in cells.items() if name in ("GRACE+", "GCA+") and cell.count]
+            paper = max(papers, key=lambda cell: cell.mean, default=None)
+            texts = ["–" if cell is None else spread(cell.mean, cell.std) for cell in (cells[BEST_FREE], paper, cells["kin"])]
+            lines.append(f"| {' | '.join([experiment.heading(dataset), *texts, signed(gain.points) + mark(gain)])} |")
+    headings = ["| | best free | GRACE+ or GCA+ | kin | gain over best free |", "|---" * 5 + "|"]
+    return "\n".join([*headings, *lines, "", ""]) if lines else ""
+
+
 def readme(text: str) -> str:
     before, rest = text.split(START)
-    return before + START + short_table() + END + rest.split(END)[1]
+    return before + START + kin_table() + short_table() + END + rest.split(END)[1]
 
 
 if __name__ == "__main__":

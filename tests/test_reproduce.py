@@ -504,6 +504,17 @@ def test_an_own_graph_that_is_missing_or_mistyped_is_an_error_beside_a_good_one(
     assert error.count("\n") == 1
 
 
+def test_an_own_graph_is_found_below_the_data_root_and_keeps_its_short_name(graph_file: Path, tmp_path: Path) -> None:
+    (tmp_path / "data" / "more").mkdir(parents=True)
+    graph_file.rename(tmp_path / "data" / "more" / "mine.npz")
+    store = tmp_path / "results.sqlite"
+    options = ["--rows", "best free", "--seeds", "1", "--device", "cpu", "--quiet", "--store", str(store)]
+    assert run(["reproduce", "kin", "--datasets", "more/mine.npz", "--data-root", str(tmp_path / "data"), *options]) == 0
+    (outcome,) = Store(store).outcomes()
+    assert Store(store).trials()[outcome.trial]["graph"] == "more/mine.npz"
+    assert list(outcome.test) == ["10 %"], "the other shares are not asked for"
+
+
 @pytest.mark.slow
 def test_export_and_merge(
     graph_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
