@@ -13,9 +13,11 @@ from torch.nn import functional as F
 from graphkin import GRACE, GRAPH_MLP, Branches, Fitted, Graph, Kinship, Method, Optimiser, SparseMatrix, fit, method_named
 from graphkin.errors import SettingError
 from graphkin.evaluation.baselines import untrained
+from graphkin.graphs.diffusion import pagerank_diffusion_plain
 from graphkin.models.encoder import trained_widths_of, width_of
-from graphkin.models.encoders import branches as module
+from graphkin.models.encoders import branches_module as module
 from graphkin.models.pieces import mean_length, pieces_of
+from graphkin.models.views import whole_graph
 from graphkin.objectives.untrained import Untrained
 from graphkin.training.modules import parameter_bytes, untrained_modules
 
@@ -28,6 +30,7 @@ KINDS = {
     "free only": FREE,
     "features as they are": replace(SMALL, axes=16, few_features=0),
     "few features": replace(SMALL, axes=16),
+    "diffused outputs": replace(SMALL, diffuse_outputs=0.2),
     "batch norm": replace(SMALL, norm="batch"),
     "no norm": replace(SMALL, norm="none", smooth_outputs=False),
     "one branch": replace(SMALL, branches=("hop1+ppr0.2",)),
@@ -157,6 +160,22 @@ def test_free_parts_are_the_rows_along_their_axes(small: Graph, few: int) -> Non
     rows = rows if few else F.normalize(rows, dim=1)
     assert found.shape == (40, 48)
     torch.testing.assert_close(found @ found.T, rows @ rows.T, atol=1e-4, rtol=0)
+
+
+def test_outputs_are_diffused(small: Graph) -> None:
+    """Products of embeddings are those of the blocks, with as many axes as there are columns."""
+    encoder = replace(SMALL, branches=("hop1",), free=(), width=64, diffuse_outputs=0.3, early=0, few_features=0)
+    fitted = fit(small, method_of(encoder), device="cpu")
+    module_, scaled = fitted.modules["encoder"], features(small) / features(small).sum(1, keepdim=True)
+    pieces = pieces_of(small, scaled, ["hop1"], **encoder.learn(small, scaled))
+    rows = []
+    for stage in ("early", "late"):
+        unit = F.normalize(module_.get_submodule(stage)[0]([pieces["hop1"]]), dim=1)  # type: ignore[index]
+        diffused = pagerank_diffusion_plain(whole_graph(small).adjacency, unit, 0.3)
+        rows += [unit, F.normalize(diffused, dim=1)]
+    expected = F.normalize(torch.cat(rows, dim=1), dim=1)
+    found = fitted.embed(small)
+    torch.testing.assert_close(found @ found.T, expected @ expected.T, atol=1e-3, rtol=0)
 
 
 def test_the_lengths_of_few_features_are_not_lost() -> None:

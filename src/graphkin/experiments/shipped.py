@@ -19,7 +19,7 @@ KIN = ("kin", "kin-more", "ablation-kin")
 """our own method"""
 FREE = ("free", "free-gca")
 """the bar without training"""
-SEARCHES = ("search-grace", "search-gca", "search-parts", "search-graph-mlp")
+SEARCHES = ("search-grace", "search-gca", "search-parts", "search-graph-mlp", "search-kin")
 """how settings were found that the paper does not give"""
 SHIPPED = (*NAMES, *KIN, *BEYOND, *FREE, *SEARCHES)
 

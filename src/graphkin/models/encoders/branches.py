@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor, nn
-from torch.nn import functional as F
+from torch import Tensor
 
 from graphkin.errors import SettingError, check_choice, check_flag, check_range, check_whole, shown
 from graphkin.graphs.arrays import Features
 from graphkin.graphs.graph import Graph
-from graphkin.models.branch import Branch
+from graphkin.models.encoders.branches_module import SAMPLE, BranchesEncoder, parts_of
 from graphkin.models.layers import NORMS
-from graphkin.models.pieces import FEATURES, Pieces, basis_of, check_piece, mean_length, pieces_of, width_of_piece
-from graphkin.models.views import View
-from graphkin.support.axes import principal_axes
+from graphkin.models.pieces import (
+    FEATURES,
+    SMALLEST_RESTART,
+    Pieces,
+    basis_of,
+    check_piece,
+    mean_length,
+    pieces_of,
+    width_of_piece,
+)
 from graphkin.support.components import register
-from graphkin.support.randomness import generator as source_of
-from graphkin.support.sparse import SparseMatrix
-
-SAMPLE = 16_384
-"""nodes from which the axes of an embedding are found"""
-ROWS = 8192
-"""nodes that are embedded at a time"""
 
 
 @register("Branches")
@@ -37,7 +34,8 @@ class Branches:
     A branch is a network of two layers (``hidden``, ``branch_width``) with ``dropout`` and a ``norm`` (none, layer, batch).
     "hop1+hop2" is a branch that takes Âx and Â²x side by side; :mod:`graphkin.models.pieces` names what there is. In training
     the branches see rows of nodes and no edges. With ``smooth_outputs``, what a branch on x alone gives is also averaged over
-    neighbours. The branches as they were after ``early`` epochs stay beside those of the end: long training, which some graphs
+    neighbours; with ``diffuse_outputs`` above 0, what every branch gives is also diffused by PageRank with this restart
+    probability. The branches as they were after ``early`` epochs stay beside those of the end: long training, which some graphs
     need, takes from others what they had early.
 
     "hop2*0.4" among ``free`` counts Â²x with weight 0.4. Branches and free parts have half of the width each, both along their
@@ -58,6 +56,7 @@ class Branches:
     early: int = 100
     axes: int = 512
     few_features: int = 50
+    diffuse_outputs: float = 0.0
 
     takes_sparse: ClassVar[bool] = True
     recordable: ClassVar[bool] = True
@@ -77,6 +76,8 @@ class Branches:
         check_range("dropout", self.dropout, at_least=0, below=1)
         check_choice("norm", self.norm, NORMS)
         check_flag("smooth_outputs", self.smooth_outputs)
+        if self.diffuse_outputs != 0:
+            check_range("diffuse_outputs", self.diffuse_outputs, at_least=SMALLEST_RESTART, at_most=1)
         for name in ("early", "few_features"):
             check_whole(name, getattr(self, name), at_least=0)
 
@@ -88,12 +89,17 @@ class Branches:
     @property
     def pieces(self) -> set[str]:
         """All that is taken, by name."""
-        return {part for branch in self.branches for part in _parts(branch)} | {name for name, _ in self.weighted}
+        return {part for branch in self.branches for part in parts_of(branch)} | {name for name, _ in self.weighted}
 
     @property
     def smoothed(self) -> list[int]:
         """The branches whose output is averaged over neighbours, too."""
         return [place for place, branch in enumerate(self.branches) if self.smooth_outputs and branch == FEATURES]
+
+    @property
+    def blocks(self) -> int:
+        """What stands side by side after training, for early and for late branches each."""
+        return len(self.branches) * (2 if self.diffuse_outputs else 1) + len(self.smoothed)
 
     def trained_widths(self) -> tuple[int, ...]:
         """The blocks of what it gives in training, each of which is contrasted alone."""
@@ -110,7 +116,7 @@ class Branches:
     def whole_width(self, num_features: int) -> tuple[int, int]:
         """The same before they are compressed."""
         free = sum(width_of_piece(name, num_features, self.axes) for name, _ in self.weighted)
-        return 2 * self.branch_width * (len(self.branches) + len(self.smoothed)), free
+        return 2 * self.branch_width * self.blocks, free
 
     def width_for(self, num_features: int) -> int:
         return sum(self.parts_width(num_features))
@@ -139,13 +145,13 @@ class Branches:
 
     def embedding_memory(self, nodes: int, num_features: int) -> int:
         """Bytes of the smoothed features, averaged outputs, the rows from which axes are found, and the embeddings."""
-        averaged = 2 * 2 * len(self.smoothed) * self.branch_width
+        averaged = 2 * 2 * (self.blocks - len(self.branches)) * self.branch_width
         rows = 4 * min(nodes, SAMPLE) * 2 * max(self.whole_width(num_features))
         return self.inputs_memory(nodes, num_features) + 4 * nodes * (averaged + self.width_for(num_features)) + rows
 
     def parameter_bytes(self, num_features: int) -> int:
         """Bytes of branches and axes."""
-        inputs = sum(width_of_piece(part, num_features, self.axes) for branch in self.branches for part in _parts(branch))
+        inputs = sum(width_of_piece(part, num_features, self.axes) for branch in self.branches for part in parts_of(branch))
         branches = 2 * self.hidden * (inputs + self.branch_width * len(self.branches))
         whole, kept = self.whole_width(num_features), self.parts_width(num_features)
         basis = num_features * self.axes if self._turns(num_features) else 0
@@ -162,124 +168,6 @@ class Branches:
 
     def _turns(self, num_features: int) -> bool:
         return num_features > self.axes
-
-
-class BranchesEncoder(nn.Module):
-    """In training, branches side by side. :meth:`settle` then finds the axes, and :meth:`embed` gives embeddings."""
-
-    steps: Tensor
-    learned_axes: Tensor
-    free_axes: Tensor
-
-    def __init__(self, settings: Branches, num_features: int, generator: torch.Generator) -> None:
-        super().__init__()
-        self.settings = settings
-
-        def branch(name: str) -> Branch:
-            inputs = [width_of_piece(part, num_features, settings.axes) for part in _parts(name)]
-            return Branch(inputs, settings.hidden, settings.branch_width, settings.dropout, settings.norm, generator)
-
-        self.late = nn.ModuleList([branch(name) for name in settings.branches])
-        self.early = copy.deepcopy(self.late).requires_grad_(False)
-        learned, free = settings.parts_width(num_features)
-        learned_from, free_from = settings.whole_width(num_features)
-        self.register_buffer("steps", torch.zeros((), dtype=torch.float32))
-        self.found = settings.learned_shapes(num_features)
-        for name, shape in self.found.items():
-            self.register_buffer(name, torch.zeros(shape, dtype=torch.float32))
-        self.register_buffer("learned_axes", torch.zeros(learned_from, learned, dtype=torch.float32))
-        self.register_buffer("free_axes", torch.zeros(free_from, free, dtype=torch.float32))
-
-    def forward(self, x: Pieces, view: View, generator: torch.Generator | None = None) -> Tensor:
-        return torch.cat(self._outputs(self.late, x, generator), dim=1)
-
-    @torch.no_grad()
-    def after_step(self) -> None:
-        """Keep the branches of the first ``early`` steps. Nothing waits for the device."""
-        self.steps += 1
-        if self.steps.device.type == "cpu" and self.steps > self.settings.early:
-            return
-        still = self.steps <= self.settings.early
-        for kept, now in zip(self.early.state_dict().values(), self.late.state_dict().values(), strict=True):
-            kept.copy_(torch.where(still, now, kept))
-
-    def learned(self) -> dict[str, Tensor]:
-        return {name: self.get_buffer(name) for name in self.found}
-
-    @torch.no_grad()
-    def settle(self, x: Pieces, view: View) -> None:
-        """Find the axes of this graph's embeddings from some of its nodes."""
-        self.eval()
-        nodes = torch.arange(len(x), device=x.device)
-        if len(x) > SAMPLE:
-            nodes = torch.randperm(len(x), generator=source_of(0, "axes"))[:SAMPLE].sort().values.to(x.device)
-        smoothed = self._smoothed(x, view)
-        for axes, rows in (
-            (self.learned_axes, lambda some: self._learned_rows(x, smoothed, some)),
-            (self.free_axes, lambda some: self._free_rows(x, some)),
-        ):
-            if axes.numel():
-                axes.copy_(principal_axes(_gram(rows, nodes), axes.size(0), axes.size(1), axes.device))
-
-    @torch.no_grad()
-    def embed(self, x: Pieces, view: View) -> Tensor:
-        """Branches and free parts along their axes, each of length 1 unless features keep theirs."""
-        smoothed = self._smoothed(x, view)
-        found = self.free_axes.new_empty(len(x), self.learned_axes.size(1) + self.free_axes.size(1))
-        for some in torch.arange(len(x), device=x.device).split(ROWS):
-            halves = []
-            if self.learned_axes.numel():
-                halves.append(F.normalize(self._learned_rows(x, smoothed, some) @ self.learned_axes, dim=1))
-            if self.free_axes.numel():
-                free = self._free_rows(x, some) @ self.free_axes
-                halves.append(free if "length" in self.found else F.normalize(free, dim=1))
-            found[some] = torch.cat(halves, dim=1)
-        return found
-
-    def _outputs(self, branches: nn.ModuleList, x: Pieces, generator: torch.Generator | None = None) -> list[Tensor]:
-        named = zip(branches, self.settings.branches, strict=True)
-        return [branch([x[part] for part in _parts(name)], generator) for branch, name in named]
-
-    def _smoothed(self, x: Pieces, view: View) -> list[list[Tensor]]:
-        """For early and late branches, the outputs of length 1 that are averaged over neighbours [N, branch_width]."""
-        found = []
-        for branches in (self.early, self.late):
-            outputs = []
-            for place in self.settings.smoothed:
-                blocks = [
-                    F.normalize(branches[place]([_some(x[FEATURES], some)]), dim=1)
-                    for some in torch.arange(len(x), device=x.device).split(ROWS)
-                ]
-                outputs.append(view.adjacency @ torch.cat(blocks))
-            found.append(outputs)
-        return found
-
-    def _learned_rows(self, x: Pieces, smoothed: list[list[Tensor]], some: Tensor) -> Tensor:
-        rows = x.mapped(lambda part: _some(part, some))
-        stages = []
-        for branches, averaged in zip((self.early, self.late), smoothed, strict=True):
-            blocks = [*self._outputs(branches, rows), *(block[some] for block in averaged)]
-            stages.append(torch.cat([F.normalize(block, dim=1) for block in blocks], dim=1))
-        return torch.cat(stages, dim=1)
-
-    def _free_rows(self, x: Pieces, some: Tensor) -> Tensor:
-        parts = [(weight, _some(x[name], some)) for name, weight in self.settings.weighted]
-        return torch.cat(
-            [weight * (rows.to_dense() if isinstance(rows, SparseMatrix) else rows) for weight, rows in parts], dim=1
-        )
-
-
-def _gram(rows: Callable[[Tensor], Tensor], nodes: Tensor) -> Callable[[Tensor], Tensor]:
-    sample = torch.cat([rows(some) for some in nodes.split(ROWS)])
-    return lambda directions: sample.T @ (sample @ directions)
-
-
-def _some(x: Features, some: Tensor) -> Features:
-    return x.some_rows(some) if isinstance(x, SparseMatrix) else x[some]
-
-
-def _parts(branch: str) -> Sequence[str]:
-    return branch.split("+")
 
 
 def _weighted(text: str) -> tuple[str, float]:

@@ -1,0 +1,151 @@
+"""The module of :class:`~graphkin.models.encoders.branches.Branches`."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from graphkin.graphs.arrays import Features
+from graphkin.graphs.diffusion import pagerank_diffusion
+from graphkin.models.branch import Branch
+from graphkin.models.pieces import Pieces, width_of_piece
+from graphkin.models.views import View
+from graphkin.support.axes import principal_axes
+from graphkin.support.randomness import generator as source_of
+from graphkin.support.sparse import SparseMatrix
+
+if TYPE_CHECKING:
+    from graphkin.models.encoders.branches import Branches
+
+SAMPLE = 16_384
+"""nodes from which the axes of an embedding are found"""
+ROWS = 8192
+"""nodes that are embedded at a time"""
+
+
+class BranchesEncoder(nn.Module):
+    """In training, branches side by side. :meth:`settle` then finds the axes, and :meth:`embed` gives embeddings."""
+
+    steps: Tensor
+    learned_axes: Tensor
+    free_axes: Tensor
+
+    def __init__(self, settings: Branches, num_features: int, generator: torch.Generator) -> None:
+        super().__init__()
+        self.settings = settings
+
+        def branch(name: str) -> Branch:
+            inputs = [width_of_piece(part, num_features, settings.axes) for part in parts_of(name)]
+            return Branch(inputs, settings.hidden, settings.branch_width, settings.dropout, settings.norm, generator)
+
+        self.late = nn.ModuleList([branch(name) for name in settings.branches])
+        self.early = copy.deepcopy(self.late).requires_grad_(False)
+        learned, free = settings.parts_width(num_features)
+        learned_from, free_from = settings.whole_width(num_features)
+        self.register_buffer("steps", torch.zeros((), dtype=torch.float32))
+        self.found = settings.learned_shapes(num_features)
+        for name, shape in self.found.items():
+            self.register_buffer(name, torch.zeros(shape, dtype=torch.float32))
+        self.register_buffer("learned_axes", torch.zeros(learned_from, learned, dtype=torch.float32))
+        self.register_buffer("free_axes", torch.zeros(free_from, free, dtype=torch.float32))
+
+    def forward(self, x: Pieces, view: View, generator: torch.Generator | None = None) -> Tensor:
+        return torch.cat(self._outputs(self.late, x, generator), dim=1)
+
+    @torch.no_grad()
+    def after_step(self) -> None:
+        """Keep the branches of the first ``early`` steps. Nothing waits for the device."""
+        self.steps += 1
+        if self.steps.device.type == "cpu" and self.steps > self.settings.early:
+            return
+        still = self.steps <= self.settings.early
+        for kept, now in zip(self.early.state_dict().values(), self.late.state_dict().values(), strict=True):
+            kept.copy_(torch.where(still, now, kept))
+
+    def learned(self) -> dict[str, Tensor]:
+        return {name: self.get_buffer(name) for name in self.found}
+
+    @torch.no_grad()
+    def settle(self, x: Pieces, view: View) -> None:
+        """Find the axes of this graph's embeddings from some of its nodes."""
+        self.eval()
+        nodes = torch.arange(len(x), device=x.device)
+        if len(x) > SAMPLE:
+            nodes = torch.randperm(len(x), generator=source_of(0, "axes"))[:SAMPLE].sort().values.to(x.device)
+        smoothed = self._smoothed(x, view)
+        for axes, rows in (
+            (self.learned_axes, lambda some: self._learned_rows(x, smoothed, some)),
+            (self.free_axes, lambda some: self._free_rows(x, some)),
+        ):
+            if axes.numel():
+                axes.copy_(principal_axes(_gram(rows, nodes), axes.size(0), axes.size(1), axes.device))
+
+    @torch.no_grad()
+    def embed(self, x: Pieces, view: View) -> Tensor:
+        """Branches and free parts along their axes, each of length 1 unless features keep theirs."""
+        smoothed = self._smoothed(x, view)
+        found = self.free_axes.new_empty(len(x), self.learned_axes.size(1) + self.free_axes.size(1))
+        for some in torch.arange(len(x), device=x.device).split(ROWS):
+            halves = []
+            if self.learned_axes.numel():
+                halves.append(F.normalize(self._learned_rows(x, smoothed, some) @ self.learned_axes, dim=1))
+            if self.free_axes.numel():
+                free = self._free_rows(x, some) @ self.free_axes
+                halves.append(free if "length" in self.found else F.normalize(free, dim=1))
+            found[some] = torch.cat(halves, dim=1)
+        return found
+
+    def _outputs(self, branches: nn.ModuleList, x: Pieces, generator: torch.Generator | None = None) -> list[Tensor]:
+        named = zip(branches, self.settings.branches, strict=True)
+        return [branch([x[part] for part in parts_of(name)], generator) for branch, name in named]
+
+    def _smoothed(self, x: Pieces, view: View) -> list[list[Tensor]]:
+        """For early and late branches, the outputs of length 1 that are averaged over neighbours, [N, branch_width] each."""
+        restart, found = self.settings.diffuse_outputs, []
+        for branches in (self.early, self.late):
+            outputs = []
+            for place, branch in enumerate(branches):
+                averaged = place in self.settings.smoothed
+                if not averaged and not restart:
+                    continue
+                unit = self._unit_outputs(branch, self.settings.branches[place], x)
+                outputs += [view.adjacency @ unit] if averaged else []
+                outputs += [pagerank_diffusion(view.adjacency, unit, restart)] if restart else []
+            found.append(outputs)
+        return found
+
+    def _unit_outputs(self, branch: nn.Module, name: str, x: Pieces) -> Tensor:
+        blocks = torch.arange(len(x), device=x.device).split(ROWS)
+        return torch.cat([F.normalize(branch([_some(x[part], some) for part in parts_of(name)]), dim=1) for some in blocks])
+
+    def _learned_rows(self, x: Pieces, smoothed: list[list[Tensor]], some: Tensor) -> Tensor:
+        rows = x.mapped(lambda part: _some(part, some))
+        stages = []
+        for branches, averaged in zip((self.early, self.late), smoothed, strict=True):
+            blocks = [*self._outputs(branches, rows), *(block[some] for block in averaged)]
+            stages.append(torch.cat([F.normalize(block, dim=1) for block in blocks], dim=1))
+        return torch.cat(stages, dim=1)
+
+    def _free_rows(self, x: Pieces, some: Tensor) -> Tensor:
+        parts = [(weight, _some(x[name], some)) for name, weight in self.settings.weighted]
+        return torch.cat(
+            [weight * (rows.to_dense() if isinstance(rows, SparseMatrix) else rows) for weight, rows in parts], dim=1
+        )
+
+
+def _gram(rows: Callable[[Tensor], Tensor], nodes: Tensor) -> Callable[[Tensor], Tensor]:
+    sample = torch.cat([rows(some) for some in nodes.split(ROWS)])
+    return lambda directions: sample.T @ (sample @ directions)
+
+
+def _some(x: Features, some: Tensor) -> Features:
+    return x.some_rows(some) if isinstance(x, SparseMatrix) else x[some]
+
+
+def parts_of(branch: str) -> Sequence[str]:
+    return branch.split("+")
