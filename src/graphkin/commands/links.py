@@ -43,7 +43,7 @@ def _show(options: Links, nodes: RunNodes, found: list[tuple[object, object, flo
         listed = [{"source": source, "target": target, "cosine": cosine} for source, target, cosine in found]
         print_json({"run": str(options.run), "links": listed, "out": None if options.out is None else str(options.out)})
         return
-    table = Table("source", "target", title=f"{nodes.title}: similar nodes without an edge", title_justify="left")
+    table = Table("source", "target", title=nodes.title, title_justify="left")
     table.add_column("cosine", justify="right")
     for source, target, cosine in found:
         table.add_row(str(source), str(target), f"{cosine:.4f}")

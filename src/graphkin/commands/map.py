@@ -62,7 +62,7 @@ def _graph_with_labels(options: Map) -> tuple[Graph | None, str | None]:
     except InputError as reason:
         if options.colour == "label" or options.graph is not None:
             raise
-        return None, f"colours are clusters, because there is no graph with labels: {reason}"
+        return None, f"colours are clusters, not labels: {reason}"
     if labels_of(graph):
         return graph, None
     if options.colour == "label":

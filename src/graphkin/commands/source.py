@@ -14,24 +14,25 @@ from graphkin.graphs.synthetic import NAMED
 from graphkin.support.files import read_json, reading
 from graphkin.support.shapes import check_shape
 
-SOURCE = {"graph": str, "path": (str, None), "options": dict}
+SOURCE = {"graph": str, "file": bool, "folder": str, "paths": {...: str}, "options": dict}
 SHAPE = {"graph": {"name": str, "nodes": int, "edges": int, "features": int, "content?": str, "source?": SOURCE}}
 
 
 def source_of(graph: str, options: ReadingOptions) -> dict[str, Any]:
-    """For run.json: the graph as it was named, its path from any folder, and how to read it. Paths of options are absolute."""
-    file = graph not in DATASETS and Path(graph).exists()
+    """For run.json: the graph as it was named, in which folder, and how it was read. Paths stay as they were given."""
+    given = options.reading()
+    paths = {name: str(value) for name, value in given.items() if isinstance(value, Path)}
     return {
         "graph": graph,
-        "path": str(Path(graph).absolute()) if file else None,
-        "options": {name: _plain(value) for name, value in options.reading().items()},
+        "file": graph not in DATASETS and Path(graph).exists(),
+        "folder": str(Path.cwd()),
+        "paths": paths,
+        "options": {name: _plain(value) for name, value in given.items() if name not in paths},
     }
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Path):
-        return str(value.absolute())
-    return list(value) if isinstance(value, list | tuple) else value
+    return list(value) if isinstance(value, tuple) else value
 
 
 def run_record(folder: Path) -> dict[str, Any]:
@@ -65,24 +66,30 @@ def graph_of_run(folder: Path, given: str | None, options: ReadingOptions) -> Gr
 
 
 def _recorded(folder: Path, about: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The name or path of the graph, and the options to read it with."""
+    """The name or path of the graph, and the options to read it with.
+
+    Paths are those from the folder in which the run was started; if the graph is not there any more, those from this one.
+    """
     if "source" not in about:
         name = about["name"]
         if name not in DATASETS and not NAMED.fullmatch(name):
             raise OutputError(
-                f"say which graph this is: {folder} was made from {name!r}, which is not the name of a dataset, "
-                "and its run.json does not say where that came from."
+                f"name the graph in the command: {folder} was made from {name!r}, which is not the name of a dataset, "
+                "and its run.json, of an earlier version, does not say where that is."
             )
         return name, {}
     source = about["source"]
     with reading(folder / "run.json", "was not written by graphkin fit, or is damaged", OutputError):
-        _check_options(source["options"])
-    path = source["path"]
-    if path is None or Path(path).exists():
-        return path or source["graph"], source["options"]
-    if not Path(source["graph"]).exists():
-        raise OutputError(f"the graph of {folder} is not at {path} any more: say where it is.")
-    return source["graph"], source["options"]
+        _check_options({**source["paths"], **source["options"]})
+    base = Path(source["folder"])
+    if source["file"] and not (base / source["graph"]).exists():
+        if not Path(source["graph"]).exists():
+            raise OutputError(
+                f"the graph of {folder} is not at {base / source['graph']} any more: name the graph in the command."
+            )
+        base = Path()
+    paths = {name: base / path for name, path in source["paths"].items()}
+    return str(base / source["graph"]) if source["file"] else source["graph"], {**source["options"], **paths}
 
 
 def _check_options(found: dict[str, Any]) -> None:

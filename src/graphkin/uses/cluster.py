@@ -55,8 +55,8 @@ def clusters_of(unit: np.ndarray, count: int | None = None, seed: int = 0) -> Cl
     learned = rows[chosen]
     different = len(np.unique(learned, axis=0))
     if count is not None and count > different:
-        whose = "the nodes differ in" if len(chosen) == len(unit) else f"a sample of {len(chosen):,} nodes has"
-        raise SettingError(f"count must be at most {different:,}, as {whose} {different:,} embeddings, found {count:,}.")
+        where = "" if len(chosen) == len(unit) else f" in a sample of {len(chosen):,} nodes"
+        raise SettingError(f"count must be at most {different:,}, the number of different embeddings{where}, found {count:,}.")
     if count is not None:
         return _ordered(rows, _centres(learned, count, seed), f"{_counted(count)}, as asked for.", {})
     silhouettes = _silhouettes(learned[sample(len(learned), JUDGED)], different, seed)

@@ -60,7 +60,8 @@ def links(
     while first < len(unit) - 1:
         last = min(first + max(1, ENTRIES // (len(unit) - first)), len(unit))
         block = unit[first:last] @ unit[first:].T
-        block.masked_fill_(~torch.ones(block.shape, dtype=torch.bool, device=where).triu_(1), -torch.inf)
+        twice = torch.ones((last - first, last - first), dtype=torch.bool, device=where).tril_()
+        block[:, : last - first].masked_fill_(twice, -torch.inf)
         known = edges[:, starts[first] : starts[last]] - first
         block[known[0], known[1]] = -torch.inf
         best.add(block, first)
@@ -98,4 +99,4 @@ class Best:
         self.values, self.pairs = values[order], pairs[order]
 
     def links(self) -> Links:
-        return Links(self.pairs.cpu().numpy(), self.values.cpu().numpy())
+        return Links(self.pairs.cpu().numpy(), self.values.clamp(-1, 1).cpu().numpy())

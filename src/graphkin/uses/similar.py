@@ -72,7 +72,7 @@ def nearest(unit: np.ndarray, nodes: np.ndarray, count: int, among: np.ndarray |
         block[torch.from_numpy(inside), torch.from_numpy(own[inside])] = -torch.inf
         chosen = _first_best(block, count)
         indices[part], cosines[part] = allowed[chosen], np.take_along_axis(block.numpy(), chosen, 1)
-    return Similar(indices, cosines)
+    return Similar(indices, cosines.clip(-1, 1))  # rounding exceeds 1
 
 
 def _first_best(block: Tensor, count: int) -> np.ndarray:
