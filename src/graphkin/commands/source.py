@@ -51,7 +51,7 @@ def graph_of_run(folder: Path, given: str | None, options: ReadingOptions) -> Gr
 
     Options that the user gave replace the recorded ones. Without a run file, this is the bundled Cora.
     """
-    if given is not None:
+    if given:
         return open_graph(given, **options.reading())
     if folder.is_dir() and not (folder / "run.json").is_file():
         return open_graph(DEFAULT, **options.reading())

@@ -81,6 +81,10 @@ class Best:
     def add(self, block: Tensor, first: int) -> None:
         """Entry (i, j) of a block belongs to the pair (first + i, first + j); -inf is no pair."""
         least = self.values[-1] if len(self.values) == self.count else self.values.new_tensor(-torch.inf)
+        rows = (block.amax(dim=1) > least).nonzero()[:, 0]
+        if not len(rows):
+            return
+        block = block[rows]
         better = block > least
         if int(better.sum()) > self.count:
             bound = block.flatten().topk(self.count).values[-1]
@@ -88,10 +92,8 @@ class Best:
             found = torch.cat([above, equal[: self.count - len(above)]])
         else:
             found = better.nonzero()
-        if not len(found):
-            return
         values = torch.cat([self.values, block[found[:, 0], found[:, 1]]])
-        pairs = torch.cat([self.pairs, found + first])
+        pairs = torch.cat([self.pairs, torch.stack([rows[found[:, 0]], found[:, 1]], dim=1) + first])
         for column in (1, 0):
             order = pairs[:, column].argsort(stable=True)
             values, pairs = values[order], pairs[order]
