@@ -45,7 +45,7 @@ def cluster(embeddings: Tensor | Rows, count: int | None = None, *, seed: int = 
     if count is not None:
         check_whole("count", count, at_least=1)
     check_whole("seed", seed, at_least=0, at_most=2**32 - 1)
-    return clusters_of(unit_embeddings(embeddings), count, seed)
+    return clusters_of(unit_embeddings(embeddings), None if count is None else int(count), int(seed))
 
 
 def clusters_of(unit: np.ndarray, count: int | None = None, seed: int = 0) -> Clusters:

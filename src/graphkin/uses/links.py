@@ -55,7 +55,7 @@ def links(
     upper = source < target
     edges = torch.stack([source[upper], target[upper]])
     starts = torch.searchsorted(edges[0].contiguous(), torch.arange(len(unit) + 1, device=where)).tolist()
-    best = Best(count, where)
+    best = Best(int(count), where)
     first = 0
     while first < len(unit) - 1:
         last = min(first + max(1, ENTRIES // (len(unit) - first)), len(unit))

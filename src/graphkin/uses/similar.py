@@ -13,7 +13,7 @@ from torch import Tensor
 
 from graphkin.errors import SettingError, check_whole, shown
 from graphkin.evaluation.rows import Rows
-from graphkin.graphs.arrays import as_array
+from graphkin.graphs.arrays import as_array, plain_tensor
 from graphkin.uses.rows import unit_embeddings
 
 ENTRIES = 2**24
@@ -38,13 +38,13 @@ def similar(embeddings: Tensor | Rows, nodes: int | Sequence[int] | Tensor | np.
     """
     check_whole("count", count, at_least=1)
     unit = unit_embeddings(embeddings)
-    return nearest(unit, checked_nodes(nodes, len(unit)), count)
+    return nearest(unit, checked_nodes(nodes, len(unit)), int(count))
 
 
 def checked_nodes(nodes: Any, there: int) -> np.ndarray:
     """Indices [M] of nodes."""
     listed = [nodes] if isinstance(nodes, numbers.Integral) else nodes
-    found = as_array(listed.detach().cpu() if isinstance(listed, Tensor) else listed, "nodes")
+    found = as_array(plain_tensor(listed, "nodes") if isinstance(listed, Tensor) else listed, "nodes")
     if found.ndim != 1 or len(found) == 0 or found.dtype.kind not in "iu":
         raise SettingError(f"nodes must be a list of whole numbers, found {shown(nodes)}.")
     outside = found[(found < 0) | (found >= there)]
