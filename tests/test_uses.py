@@ -85,6 +85,17 @@ def test_links_with_ties_do_not_depend_on_blocks(case: Case, count: int, entries
     assert [tuple(pair) for pair in found.pairs.tolist()] == best
 
 
+@pytest.mark.gpu
+def test_links_on_a_gpu_are_those_of_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = np.random.default_rng(0)
+    graph = Graph.from_arrays(np.ones((700, 1)), draw.integers(0, 700, (2, 3000)))
+    rows = draw.normal(size=(700, 8))
+    monkeypatch.setattr(links_module, "ENTRIES", 50_000)
+    one, other = (graphkin.links(rows, graph, 200, device=device) for device in ("cpu", "cuda"))
+    assert other.cosines == pytest.approx(one.cosines, abs=1e-5)
+    assert len({tuple(pair) for pair in one.pairs} & {tuple(pair) for pair in other.pairs}) >= 198
+
+
 def test_a_complete_graph_misses_nothing() -> None:
     edges = np.array(list(itertools.combinations(range(5), 2))).T
     found = graphkin.links(np.ones((5, 2)), Graph.from_arrays(np.ones((5, 1)), edges))
