@@ -185,7 +185,7 @@ def test_datasets_and_version(capsys: Capture) -> None:
     assert capsys.readouterr().out.startswith("graphkin ")
 
 
-@pytest.mark.parametrize("command", ["fit", "embed", "evaluate", "datasets"])
+@pytest.mark.parametrize("command", ["fit", "embed", "evaluate", "similar", "cluster", "map", "links", "datasets"])
 def test_help_teaches(command: str, capsys: Capture) -> None:
     assert graphkin(command, "--help") == 0
     text = capsys.readouterr().out

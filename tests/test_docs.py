@@ -38,6 +38,7 @@ ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 DATA = (ROOT / "docs" / "data.md").read_text(encoding="utf-8")
 REPRODUCE = (ROOT / "docs" / "reproduce.md").read_text(encoding="utf-8")
+USES = (ROOT / "docs" / "uses.md").read_text(encoding="utf-8")
 TUNE = (ROOT / "docs" / "tune.md").read_text(encoding="utf-8")
 PARTS = ("data", "indices", "indptr", "shape")
 MODULES = sorted(m.name for m in pkgutil.walk_packages(graphkin.__path__, "graphkin.") if not m.name.endswith("__main__"))
@@ -49,6 +50,7 @@ FEWER = {
     "evaluate": ["--splits", "1"],
     "reproduce": ["--epochs", "2", "--seeds", "1"],
     "report": ["--layout", "pca"],
+    "map": ["--layout", "pca"],
     "report results.sqlite": ["--epochs", "2", "--seeds", "1"],
     "bench": ["--nodes", "60", "--graph", "my-graph", "--repeats", "1"],
 }
@@ -152,6 +154,17 @@ def test_data_page(quick: Path, capsys: pytest.CaptureFixture[str]) -> None:
     exec(compile(source, "data.md", "exec"), names)
     assert names["graph"].ids.tolist() == ["ann", "bob", "007"]
     assert names["z"].shape[0] == 3
+
+
+def test_uses_page(quick: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (commands,) = blocks("sh", USES)
+    run_shown(commands.splitlines(), capsys)
+    assert {"clusters.csv", "map.csv", "map.png"} <= {path.name for path in (quick / "runs/cora").iterdir()}
+    (source,) = blocks("python", USES)
+    names: dict[str, Any] = {"graphkin": graphkin}
+    exec(compile(source, "uses.md", "exec"), names)
+    assert names["near"].indices.shape == (2, 5) and names["points"].shape == (387, 2)
+    assert names["missing"].pairs.shape == (20, 2) and names["found"].numbers.min() == 1
 
 
 @pytest.mark.slow

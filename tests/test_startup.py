@@ -15,14 +15,18 @@ import pytest
 
 import graphkin
 from graphkin.bench import objective
+from graphkin.commands.map import COLOURS
 from graphkin.commands.options.fit import method_names
 from graphkin.graphs import structural
 from graphkin.methods import METHODS
-from graphkin.report.map import LAYOUTS
 from graphkin.training.embeddings import FORMATS
+from graphkin.uses.layout import LAYOUTS
 
 PACKAGE = {"graphkin", "graphkin.support", "graphkin.support.lazy"}
-COMMANDS = ("bench", "datasets", "embed", "evaluate", "fit", "report", "reproduce", "results", "tune")
+COMMANDS = (
+    *("bench", "cluster", "datasets", "embed", "evaluate", "fit", "links", "map", "report", "reproduce", "results"),
+    *("similar", "tune"),
+)
 PROGRAM = PACKAGE | {
     *("graphkin.commands", "graphkin.commands.app", "graphkin.commands.cli", "graphkin.commands.loading"),
     *("graphkin.commands.options", "graphkin.commands.options.shared"),
@@ -103,7 +107,12 @@ def test_help_names_what_the_library_has(capsys: pytest.CaptureFixture[str], mon
 
     monkeypatch.setenv("COLUMNS", "400")
     assert set(method_names()) == set(METHODS)
-    lists = {"fit": [*method_names(), *FORMATS, *structural.KINDS], "report": LAYOUTS, "bench": objective.WEIGHTS}
+    lists = {
+        "fit": [*method_names(), *FORMATS, *structural.KINDS],
+        "report": LAYOUTS,
+        "map": [*LAYOUTS, *COLOURS],
+        "bench": objective.WEIGHTS,
+    }
     for command, names in lists.items():
         assert run([command, "--help"]) == 0
         text = capsys.readouterr().out

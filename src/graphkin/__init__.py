@@ -57,6 +57,13 @@ if TYPE_CHECKING:
     from graphkin.tuning.criteria import CRITERIA as CRITERIA
     from graphkin.tuning.outcome import Tuned as Tuned
     from graphkin.tuning.tune import tune as tune
+    from graphkin.uses.cluster import Clusters as Clusters
+    from graphkin.uses.cluster import cluster as cluster
+    from graphkin.uses.layout import layout as layout
+    from graphkin.uses.links import Links as Links
+    from graphkin.uses.links import links as links
+    from graphkin.uses.similar import Similar as Similar
+    from graphkin.uses.similar import similar as similar
     from graphkin.weights import Attract as Attract
     from graphkin.weights import Neighbours as Neighbours
     from graphkin.weights import OwnCounterpart as OwnCounterpart
@@ -71,6 +78,7 @@ _HOMES = {
     "Bootstrap": "objectives.bootstrap",
     "Branches": "models.encoders",
     "CRITERIA": "tuning.criteria",
+    "Clusters": "uses.cluster",
     "Contrast": "objectives.contrast",
     "DiffusedMLP": "models.encoders",
     "EnhancedInfoNCE": "objectives.losses",
@@ -83,6 +91,7 @@ _HOMES = {
     "InfoNCE": "objectives.losses",
     "InputError": "errors",
     "Kinship": "objectives.kinship",
+    "Links": "uses.links",
     "METHODS": "methods",
     "MLP": "models.encoders",
     "Method": "methods",
@@ -99,6 +108,7 @@ _HOMES = {
     "Sampling": "execution",
     "Scores": "evaluation.scores",
     "Setup": "objectives.objective",
+    "Similar": "uses.similar",
     "Similarity": "similarity",
     "SparseMatrix": "support.sparse",
     "Split": "graphs.splits",
@@ -109,16 +119,20 @@ _HOMES = {
     "Uniform": "weights",
     "View": "models.views",
     "bundled_cora": "graphs.datasets",
+    "cluster": "uses.cluster",
     "declare": "methods",
     "evaluate": "evaluation.evaluate",
     "fit": "training.fit",
     "fit_repeats": "training.fit",
     "joined": "support.parallel",
+    "layout": "uses.layout",
+    "links": "uses.links",
     "load": "training.fitted",
     "method_named": "methods",
     "open_graph": "graphs.readers",
     "plus": "methods",
     "register": "support.components",
+    "similar": "uses.similar",
     "tune": "tuning.tune",
 }
 

@@ -124,6 +124,10 @@ SPECS = (
     Spec("evaluate otherwise", graphkin.evaluate, lambda: {
         "embeddings": torch.from_numpy(arrays()["x"]), "data": Graph.from_arrays(**arrays(), **masks()),
         "protocol": "few-labels", "splits": 1, "per_class": 1}),
+    Spec("similar", graphkin.similar, lambda: {"embeddings": arrays()["x"], "nodes": [0, 2], "count": 3}),
+    Spec("cluster", graphkin.cluster, lambda: {"embeddings": arrays()["x"], "count": 2, "seed": 0}),
+    Spec("layout", graphkin.layout, lambda: {"embeddings": arrays()["x"], "kind": "pca"}),
+    Spec("links", graphkin.links, lambda: {"embeddings": arrays()["x"], "data": graph(), "count": 3, "device": "cpu"}),
     Spec("from_arrays", Graph.from_arrays, lambda: {
         **arrays(), **masks(), "edge_weight": np.ones(arrays()["edge_index"].shape[1]), "features": None, "num_nodes": None,
         "ids": np.arange(odd.N), "name": "small", "class_names": ("a", "b")}),

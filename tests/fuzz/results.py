@@ -16,7 +16,7 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor
 
-from graphkin import Fitted, Graph
+from graphkin import Clusters, Fitted, Graph, Links, Similar
 from graphkin.evaluation.scores import Scores
 from graphkin.similarity import NodeSimilarity
 from graphkin.support.sparse import SparseMatrix
@@ -125,6 +125,8 @@ def check_finite(value: Any, what: str = "the result") -> None:
         check_finite(value.values, what)
     elif isinstance(value, NodeSimilarity):
         check_finite(value.block(torch.arange(min(value.num_nodes, 20), device=value.device)), what)
+    elif isinstance(value, Similar | Clusters | Links):
+        check_finite(vars(value), what)
     elif isinstance(value, Tensor):
         assert bool(torch.isfinite(value).all()), f"{what} is not finite"
     elif isinstance(value, np.ndarray):

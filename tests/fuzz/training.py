@@ -135,7 +135,7 @@ def follow(case: Case, source: list[object]) -> str:
     """What one does with a run."""
     draw, run = case.draw, case.out / "run"
     written = next(path for path in sorted(run.glob("embeddings.*")) if not path.name.endswith(".ids.csv"))
-    what = draw.weighted((("embed", 4), ("evaluate", 5), ("report", 1)))
+    what = draw.weighted((("embed", 4), ("evaluate", 5), ("report", 1), ("use", 4)))
     if what == "embed":
         target = case.out / f"other.{draw.pick(('npy', 'csv', 'parquet', 'txt'))}"
         other = source if draw.chance(0.6) else [originals().graph]
@@ -148,7 +148,27 @@ def follow(case: Case, source: list[object]) -> str:
         protocol = draw.pick((*PROTOCOLS, "x"))
         few = ["--splits", "1", "--no-baselines"] if protocol == "gca" or draw.chance(0.5) else ["--splits", "2"]
         said = case.run("evaluate", written, *source, "--protocol", protocol, *few, *options, "--json")
+    elif what == "use":
+        return use(case, run)
     else:
         layout = "tsne" if draw.chance(0.1) else "pca"
         said = case.run("report", run, *source, "--layout", layout, "--out", case.out / "page.html")
+    return f"then {what}" if said.worked else f"then {what} refused"
+
+
+def use(case: Case, run: Path) -> str:
+    """Similar nodes, clusters, a map or missing links, on the graph that the run names."""
+    draw = case.draw
+    what = draw.pick(("similar", "cluster", "map", "links"))
+    out = ["--out", case.out / f"used.{draw.pick(('csv', 'parquet', 'npy'))}"] if draw.chance(0.5) else []
+    count = ["--count", draw.pick(("0", "1", "3", "400", "x"))] if draw.chance(0.5) and what != "map" else []
+    more = [draw.pick(("0", "1", "n0", "-1", "7", "", "²")) for _ in range(draw.whole(1, 3))] if what == "similar" else []
+    more += ["--layout", "pca", "--no-picture"] if what == "map" else []
+    said = (
+        case.run(what, run, *out, *count, "--json", "--", *more)
+        if what == "similar"
+        else case.run(what, run, *out, *count, *more, "--json")
+    )
+    if said.worked:
+        strict_json(said.stdout)
     return f"then {what}" if said.worked else f"then {what} refused"

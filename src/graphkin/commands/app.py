@@ -13,13 +13,17 @@ from typer.core import TyperGroup
 from graphkin import __version__
 from graphkin.commands.loading import loaded
 from graphkin.commands.options.bench import Bench
+from graphkin.commands.options.cluster import Cluster
 from graphkin.commands.options.datasets import Datasets
 from graphkin.commands.options.embed import Embed
 from graphkin.commands.options.evaluate import Evaluate
 from graphkin.commands.options.fit import Fit
+from graphkin.commands.options.links import Links
+from graphkin.commands.options.map import Map
 from graphkin.commands.options.report import Report
 from graphkin.commands.options.reproduce import Reproduce
 from graphkin.commands.options.results import Export, Merge
+from graphkin.commands.options.similar import Similar
 from graphkin.commands.options.tune import Tune
 from graphkin.errors import SettingError
 from graphkin.support.launch import launched
@@ -78,6 +82,10 @@ app.command("fit")(_command(Fit, "fit:run"))
 app.command("tune")(_command(Tune, "tune:run"))
 app.command("embed")(_command(Embed, "embed:run"))
 app.command("evaluate")(_command(Evaluate, "evaluate:run"))
+app.command("similar")(_command(Similar, "similar:run"))
+app.command("cluster")(_command(Cluster, "cluster:run"))
+app.command("map")(_command(Map, "map:run"))
+app.command("links")(_command(Links, "links:run"))
 app.command("datasets")(_command(Datasets, "datasets:run"))
 app.command("reproduce")(_command(Reproduce, "reproduce:run"))
 app.command("report")(_command(Report, "report:run"))

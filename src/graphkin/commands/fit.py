@@ -22,6 +22,7 @@ from graphkin.commands.runs import (
     scores_of,
     write_run,
 )
+from graphkin.commands.source import source_of
 from graphkin.errors import check_choice, check_whole
 from graphkin.evaluation.evaluate import MOST_SPLITS
 from graphkin.graphs.graph import Graph
@@ -108,8 +109,9 @@ def written(options: Fit, graph: Graph, fitted: Fitted, folder: Path) -> dict[st
     def score(rows: torch.Tensor) -> dict[str, Any]:
         return scores_of(fitted, graph, rows, options.splits, options.seed, options.baselines)
 
+    source = source_of(options.graph, options)
     try:
-        record = write_run(folder, fitted, graph, None if terminated() else score, options.kind)
+        record = write_run(folder, fitted, graph, None if terminated() else score, options.kind, source)
     except BaseException:
         if (folder / "run.json").exists():
             print(f"graphkin: not scored; model and embeddings are in {folder}.", file=sys.stderr)

@@ -7,16 +7,15 @@ import sys
 
 from graphkin.commands.options.report import Report
 from graphkin.commands.output import say
-from graphkin.commands.runs import graph_of_run
+from graphkin.commands.source import graph_of_run, run_record
 from graphkin.errors import OutputError, SettingError, check_choice
 from graphkin.experiments import experiments_named
 from graphkin.experiments.store import Store
 from graphkin.experiments.summary import Summary, summarise
 from graphkin.experiments.trials import trials_of
-from graphkin.graphs.readers import open_graph
-from graphkin.report.map import LAYOUTS
 from graphkin.report.page import fit_page, reproduction_page
 from graphkin.support.files import check_writable, write_whole
+from graphkin.uses.layout import LAYOUTS
 
 
 def run(options: Report) -> None:
@@ -38,7 +37,8 @@ def run(options: Report) -> None:
 
 
 def _of_folder(options: Report) -> str:
-    graph = open_graph(options.graph or graph_of_run(options.source / "run.json"), **options.reading())
+    run_record(options.source)
+    graph = graph_of_run(options.source, options.graph, options)
     return fit_page(
         options.source, graph, layout=options.layout, command=options.command, say=lambda line: print(line, file=sys.stderr)
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,9 @@ from graphkin.evaluation.evaluate import evaluate
 from graphkin.evaluation.free import BEST_FREE, advice
 from graphkin.evaluation.own_classifier import own_accuracy
 from graphkin.evaluation.scores import Scores
-from graphkin.graphs.catalogue import DATASETS, DEFAULT
 from graphkin.graphs.graph import Graph
-from graphkin.graphs.synthetic import NAMED
 from graphkin.support.environment import environment
-from graphkin.support.files import check_writable, read_json, reading, remove_leftovers, write_json
+from graphkin.support.files import check_writable, remove_leftovers, write_json
 from graphkin.support.parallel import peers
 from graphkin.training.embeddings import FORMATS, write_embeddings
 from graphkin.training.fitted import Fitted
@@ -55,12 +53,12 @@ def prepare_folder(folder: Path, *, overwrite: bool = False, resume: bool = Fals
     return folder
 
 
-def check_file(path: Path, *, overwrite: bool = False) -> Path:
+def check_file(path: Path, *, overwrite: bool = False, suffixes: Sequence[str] = FORMATS) -> Path:
     """The same for a single output file."""
     if path.is_dir():
         raise OutputError(f"the output must be a file, found the folder {path}.")
-    if path.suffix[1:] not in FORMATS:
-        raise OutputError(f"the output must end in {', '.join('.' + kind for kind in FORMATS)}, found {path.name}.")
+    if path.suffix[1:] not in suffixes:
+        raise OutputError(f"the output must end in {', '.join('.' + kind for kind in suffixes)}, found {path.name}.")
     if path.exists() and not overwrite:
         raise OutputError(f"{path} exists already: choose another --out, or add --overwrite.")
     check_writable(path.parent)
@@ -124,11 +122,17 @@ def with_baselines(scores: dict[str, Scores]) -> dict[str, Any]:
 
 
 def write_run(
-    folder: Path, fitted: Fitted, graph: Graph, score: Callable[[Tensor], dict[str, Any]] | None = None, kind: str = "npy"
+    folder: Path,
+    fitted: Fitted,
+    graph: Graph,
+    score: Callable[[Tensor], dict[str, Any]] | None = None,
+    kind: str = "npy",
+    source: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Write model, embeddings and run.json, each as soon as it is known, and return what run.json holds.
 
     Scores are added to run.json last: whatever happens while they are computed, the rest is on the disk.
+    ``source`` says where the graph came from.
     """
     (folder / "run.json").unlink(missing_ok=True)
     fitted.save(folder / "model.graphkin")
@@ -140,7 +144,7 @@ def write_run(
         of_earlier_runs.add("embeddings.ids.csv")
     for name in of_earlier_runs:
         (folder / name).unlink(missing_ok=True)
-    record = run_record(fitted, graph, {"not_scored": NOT_SCORED})
+    record = run_record(fitted, graph, {"not_scored": NOT_SCORED}, source)
     write_json(folder / "run.json", record)
     if score is not None:
         record |= {"warning": collapse(embeddings, fitted, graph), "scores": score(embeddings)}
@@ -148,7 +152,7 @@ def write_run(
     return record
 
 
-def run_record(fitted: Fitted, graph: Graph, scores: dict[str, Any]) -> dict[str, Any]:
+def run_record(fitted: Fitted, graph: Graph, scores: dict[str, Any], source: dict[str, Any] | None = None) -> dict[str, Any]:
     return {
         "method": fitted.method.name,
         "settings": fitted.method.settings(),
@@ -159,6 +163,8 @@ def run_record(fitted: Fitted, graph: Graph, scores: dict[str, Any]) -> dict[str
             "edges": graph.num_edges,
             "features": graph.num_features,
             "notes": list(graph.notes),
+            "content": graph.content,
+            **({} if source is None else {"source": source}),
         },
         "scores": scores,
         "seconds": fitted.seconds,
@@ -171,19 +177,3 @@ def run_record(fitted: Fitted, graph: Graph, scores: dict[str, Any]) -> dict[str
         "warning": None,
         **environment(),
     }
-
-
-def graph_of_run(embeddings: Path) -> str:
-    """The dataset named in the run file next to the embeddings; the bundled Cora if there is no run file."""
-    path = embeddings.parent / "run.json"
-    if not path.is_file():
-        return DEFAULT
-    with reading(path, "was not written by graphkin fit, or is damaged", OutputError):
-        name = read_json(path)["graph"]["name"]
-        if not isinstance(name, str):
-            raise ValueError("its graph has no name")
-    if name not in DATASETS and not NAMED.fullmatch(name):
-        raise OutputError(
-            f"say which graph this is: {embeddings.parent} was made from {name!r}, which is not the name of a dataset."
-        )
-    return name

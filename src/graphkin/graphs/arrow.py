@@ -88,12 +88,24 @@ def table_of(columns: Mapping[str, Iterable[Any]], rows: int) -> pa.Table:
 
 def write_table(path: Path, ids: np.ndarray, columns: Mapping[str, np.ndarray]) -> None:
     """As Parquet or CSV, by the suffix. Ids that are not whole numbers are written as text."""
-    names = pa.array(ids) if ids.dtype.kind in "iu" else pa.array([str(name) for name in ids], pa.string())
-    table = pa.table({ID: names, **{name: pa.array(values) for name, values in columns.items()}})
+    write_columns(path, {ID: ids, **columns})
+
+
+def write_columns(path: Path, columns: Mapping[str, np.ndarray]) -> None:
+    """As Parquet or CSV, by the suffix. What is not a number is written as text."""
+    arrays = {
+        name: pa.array(c) if c.dtype.kind in "iufb" else pa.array([str(v) for v in c], pa.string())
+        for name, c in columns.items()
+    }
+    table = pa.table(arrays)
     if path.suffix.lower() == ".parquet":
         write_whole(path, lambda file: pa.parquet.write_table(table, file))
     else:
         write_whole(path, lambda file: pa.csv.write_csv(table, file))
+
+
+def _array(values: np.ndarray) -> pa.Array:
+    return pa.array(values) if values.dtype.kind in "biuf" else pa.array([str(value) for value in values], pa.string())
 
 
 def need_columns(path: Path, table: pa.Table, wanted: Sequence[str]) -> None:

@@ -25,7 +25,7 @@ from graphkin.report.result_tables import result_tables, score_rows, settings_ta
 from graphkin.report.weights import applies, diagnose, sentences
 from graphkin.support.files import read_json, reading
 from graphkin.support.shapes import check_shape
-from graphkin.training.embeddings import FORMATS, read_embeddings
+from graphkin.training.embeddings import embeddings_file, read_embeddings
 from graphkin.training.fitted import load
 
 SCORES = {"protocol": str, "accuracy": [float], "accuracy_mean": float, "accuracy_std": float, "chosen?": [str]}
@@ -91,7 +91,7 @@ def fit_page(
     """Map, scores, weights and loss curve of the run that ``graphkin fit`` wrote to a folder, on the run's graph."""
     record = _record(folder)
     fitted = load(folder / "model.graphkin")
-    embeddings = read_embeddings(_embeddings_file(folder), graph.ids)
+    embeddings = read_embeddings(embeddings_file(folder), graph.ids)
     for what, count in (("nodes", graph.num_nodes), ("edges", graph.num_edges), ("features", graph.num_features)):
         if count != record["graph"][what]:
             raise InputError(
@@ -165,14 +165,6 @@ def _record(folder: Path) -> dict[str, Any]:
         record = read_json(path)
         check_shape(record, RECORD)
     return dict(record)
-
-
-def _embeddings_file(folder: Path) -> Path:
-    candidates = [folder / f"embeddings.{kind}" for kind in FORMATS]
-    found = next((path for path in candidates if path.is_file()), None)
-    if found is None:
-        raise OutputError(f"{folder} has no embeddings: one of {', '.join(path.name for path in candidates)} is needed.")
-    return found
 
 
 def facts_of(environments: list[dict[str, Any]]) -> dict[str, list[str]]:

@@ -53,6 +53,28 @@ def read_embeddings(path: Path, ids: np.ndarray | None = None) -> np.ndarray:
         return _in_order(path, rows, ids_of(beside, read_table(beside, text=(ID,))), ids)
 
 
+def embeddings_file(folder: Path) -> Path:
+    """The embeddings in the folder of a run."""
+    candidates = [folder / f"embeddings.{kind}" for kind in FORMATS]
+    found = next((path for path in candidates if path.is_file()), None)
+    if found is None:
+        raise OutputError(f"{folder} has no embeddings: one of {', '.join(path.name for path in candidates)} is needed.")
+    return found
+
+
+def read_ids(path: Path) -> np.ndarray | None:
+    """The ids of a file's rows: a column of a table, a file beside .npy; None where rows have no names."""
+    from graphkin.graphs.arrow import ID, ids_of, read_table
+
+    beside = path if path.suffix.lower() in (".parquet", ".csv", ".tsv") else path.with_suffix(".ids.csv")
+    if not beside.is_file():
+        return None
+    with reading(beside, "is not a readable table of ids", OutputError):
+        table = read_table(beside, text=(ID,))
+        ids: np.ndarray | None = ids_of(beside, table).to_numpy(zero_copy_only=False) if ID in table.column_names else None
+        return ids
+
+
 def _write_table(path: Path, rows: np.ndarray, ids: np.ndarray | None) -> None:
     from graphkin.graphs.arrow import write_table
 

@@ -24,15 +24,20 @@ class Evaluate(ReadingOptions):
 
     Examples:
 
-      graphkin evaluate runs/cora-bundled-graceplus-seed0/embeddings.npy cora-bundled --splits 20
+      graphkin evaluate runs/cora-bundled-kin-seed0 --splits 20
 
       graphkin evaluate embeddings.csv my-folder --protocol clustering
     """
 
-    embeddings: Annotated[Path, typer.Argument(metavar="EMBEDDINGS", help="A .npy, .parquet or .csv file, one row per node.")]
+    embeddings: Annotated[
+        Path,
+        typer.Argument(
+            metavar="EMBEDDINGS", help="The folder of a run, or a .npy, .parquet or .csv file with one row per node."
+        ),
+    ]
     graph: Annotated[
         str | None,
-        typer.Argument(metavar="GRAPH", help="As for fit. Default: the dataset named in the run file next to the embeddings."),
+        typer.Argument(metavar="GRAPH", help="As for fit. Default: that of the run, by the run file next to the embeddings."),
     ] = None
     protocol: Annotated[str, typer.Option(help="How to score; --protocols lists the names.")] = "grace"
     protocols: Annotated[

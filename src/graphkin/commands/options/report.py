@@ -19,14 +19,14 @@ class Report(ReadingOptions):
 
       graphkin report results.sqlite
 
-      graphkin report runs/cora-bundled-graceplus-seed0
+      graphkin report runs/cora-bundled-kin-seed0
 
-      graphkin report runs/my-run my-folder --out my-run.html
+      graphkin report runs/my-run --out my-run.html
     """
 
     source: Annotated[Path, typer.Argument(metavar="SOURCE", help="A store that reproduce wrote, or a folder that fit wrote.")]
     graph: Annotated[
-        str | None, typer.Argument(metavar="GRAPH", help="For a folder: its graph. Default: the dataset named in its run file.")
+        str | None, typer.Argument(metavar="GRAPH", help="For a folder: its graph. Default: that of the run, by its run file.")
     ] = None
     out: Annotated[Path | None, typer.Option(help="The page to write. Default: SOURCE.html, or report.html in the folder.")] = (
         None

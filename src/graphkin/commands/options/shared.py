@@ -33,6 +33,8 @@ BaselinesOption = Annotated[
     bool, typer.Option(help="Also score training-free rows: features, smoothed features, an untrained encoder.")
 ]
 
+RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A folder that fit wrote.")]
+
 
 @dataclass(frozen=True, kw_only=True)
 class ReadingOptions:
@@ -59,3 +61,13 @@ class ReadingOptions:
             "features": self.features,
             "data_root": self.data_root,
         }
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions(ReadingOptions):
+    """A run, and its graph where that is not the recorded one."""
+
+    run: RunArgument
+    graph: Annotated[
+        str | None, typer.Option(help="As for fit. Default: the graph of the run, by its run file.", rich_help_panel=READING)
+    ] = None

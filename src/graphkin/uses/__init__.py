@@ -1,0 +1,1 @@
+"""What embeddings are for: similar nodes, clusters, maps, missing links."""

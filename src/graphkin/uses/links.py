@@ -1,0 +1,104 @@
+"""Edges that may be missing: pairs of nodes with the highest cosine that are no edges, exactly and in blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from graphkin.errors import check_whole
+from graphkin.evaluation.rows import Rows
+from graphkin.graphs.graph import Graph, as_graph
+from graphkin.training.device import device_named
+from graphkin.uses.rows import unit_embeddings
+
+if TYPE_CHECKING:
+    from torch_geometric.data import Data
+
+ENTRIES = 2**25
+"""cosines at a time"""
+MOST_LINKS = 1_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Links:
+    """Pairs of nodes without an edge, the most similar first; ties go to the lower indices."""
+
+    pairs: np.ndarray
+    """[count, 2], the lower index first"""
+    cosines: np.ndarray
+    """[count]"""
+
+
+def links(
+    embeddings: Tensor | Rows,
+    data: Graph | Data,
+    count: int = 100,
+    *,
+    device: str = "auto",
+    progress: Callable[[int, int], None] = lambda done, nodes: None,
+) -> Links:
+    """``(z @ z.T).triu(1)[~edges].topk(count)``, where z are rows of length 1. No N×N matrix is made.
+
+    There are fewer than ``count`` where the graph has fewer pairs without an edge. ``progress`` is called with the number of
+    nodes that are compared with all others so far, and that of all nodes.
+    """
+    check_whole("count", count, at_least=1, at_most=MOST_LINKS)
+    where = device_named(device)
+    graph = as_graph(data)
+    unit = torch.from_numpy(unit_embeddings(embeddings, graph.num_nodes)).to(where)
+    source, target = graph.edge_index.to(where)
+    upper = source < target
+    edges = torch.stack([source[upper], target[upper]])
+    starts = torch.searchsorted(edges[0].contiguous(), torch.arange(len(unit) + 1, device=where)).tolist()
+    best = Best(int(count), where)
+    first = 0
+    while first < len(unit) - 1:
+        last = min(first + max(1, ENTRIES // (len(unit) - first)), len(unit))
+        block = unit[first:last] @ unit[first:].T
+        twice = torch.ones((last - first, last - first), dtype=torch.bool, device=where).tril_()
+        block[:, : last - first].masked_fill_(twice, -torch.inf)
+        known = edges[:, starts[first] : starts[last]] - first
+        block[known[0], known[1]] = -torch.inf
+        best.add(block, first)
+        progress(last, len(unit))
+        first = last
+    return best.links()
+
+
+class Best:
+    """The largest entries of blocks that come in the order of their rows; an entry equal to an earlier one stands behind it."""
+
+    def __init__(self, count: int, device: torch.device) -> None:
+        self.count = count
+        self.values = torch.empty(0, device=device)
+        self.pairs = torch.empty((0, 2), dtype=torch.long, device=device)
+
+    def add(self, block: Tensor, first: int) -> None:
+        """Entry (i, j) of a block belongs to the pair (first + i, first + j); -inf is no pair."""
+        least = self.values[-1] if len(self.values) == self.count else self.values.new_tensor(-torch.inf)
+        rows = (block.amax(dim=1) > least).nonzero()[:, 0]
+        if not len(rows):
+            return
+        block = block[rows]
+        better = block > least
+        if int(better.sum()) > self.count:
+            bound = block.flatten().topk(self.count).values[-1]
+            above, equal = (block > bound).nonzero(), (block == bound).nonzero()
+            found = torch.cat([above, equal[: self.count - len(above)]])
+        else:
+            found = better.nonzero()
+        values = torch.cat([self.values, block[found[:, 0], found[:, 1]]])
+        pairs = torch.cat([self.pairs, torch.stack([rows[found[:, 0]], found[:, 1]], dim=1) + first])
+        for column in (1, 0):
+            order = pairs[:, column].argsort(stable=True)
+            values, pairs = values[order], pairs[order]
+        order = values.argsort(descending=True, stable=True)[: self.count]
+        self.values, self.pairs = values[order], pairs[order]
+
+    def links(self) -> Links:
+        return Links(self.pairs.cpu().numpy(), self.values.clamp(-1, 1).cpu().numpy())
