@@ -159,6 +159,7 @@ def run_record(fitted: Fitted, graph: Graph, scores: dict[str, Any]) -> dict[str
             "edges": graph.num_edges,
             "features": graph.num_features,
             "notes": list(graph.notes),
+            "columns": None if fitted.recipe is None else str(fitted.recipe),
         },
         "scores": scores,
         "seconds": fitted.seconds,

@@ -201,6 +201,31 @@ def _feature(path: Path, name: str, found: pa.ChunkedArray) -> np.ndarray:
     return values
 
 
+def as_numbers(found: pa.ChunkedArray) -> np.ndarray:
+    """In float64, dates as days since 1970, NaN where a value is missing."""
+    if pa.types.is_temporal(found.type):
+        found = pc.divide(pc.cast(pc.cast(found, pa.timestamp("ms"), safe=False), pa.int64()).cast(pa.float64()), 86_400_000.0)
+    values: np.ndarray = found.cast(pa.float64(), safe=False).to_numpy()
+    return values
+
+
+def as_texts(found: pa.ChunkedArray) -> list[str | None]:
+    """None where a value is missing."""
+    return [value or None for value in found.cast(pa.string()).to_pylist()]
+
+
+def is_date(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
+
+
+def is_flag(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_boolean(kind))
+
+
+def is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
 def is_number(kind: pa.DataType) -> bool:
     tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
     return any(test(kind) for test in tests)

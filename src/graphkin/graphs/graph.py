@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ from graphkin.graphs.arrays import (
     checked_labels,
     checked_mask,
 )
+from graphkin.graphs.columns import Column
 from graphkin.graphs.pyg import MASKS, arrays_from_data, data_from_graph, is_data
 from graphkin.graphs.splits import Split, splits_of_masks
 from graphkin.graphs.structural import structural_features
@@ -65,6 +66,10 @@ class Graph:
     feature_names: tuple[str, ...] = ()
     """The columns that the features come from, where they have names."""
     notes: tuple[str, ...] = ()
+    columns: tuple[Column, ...] = ()
+    """The columns of the table that the features come from, and what they are; none where the features are an array."""
+    prepared: bool = False
+    """The columns were prepared for training: numbers are standardised."""
 
     def __repr__(self) -> str:
         counts = f"{self.num_nodes} nodes, {self.num_edges} edges, {self.num_features} features, {self.num_classes} classes"
@@ -99,6 +104,8 @@ class Graph:
         parts += [self.train_mask, self.val_mask, self.test_mask]
         parts += [nodes for split in self.public_splits for nodes in split.parts().values()]
         digest = hashlib.sha256()
+        if any(column.kind != "count" for column in self.columns):
+            digest.update(repr(self.columns).encode())
         for part in parts:
             if part is not None:
                 digest.update(f"{part.dtype} {tuple(part.shape)}".encode() + part.cpu().numpy().tobytes())
@@ -137,6 +144,7 @@ class Graph:
         name: str = "graph",
         class_names: Sequence[str] = (),
         feature_names: Sequence[str] = (),
+        columns: Sequence[Column] = (),
     ) -> Graph:
         """A graph from NumPy, SciPy or PyTorch arrays; features may be sparse.
 
@@ -168,8 +176,9 @@ class Graph:
             ids=checked_ids(ids, nodes),
             name=name,
             class_names=tuple(class_names),
-            feature_names=tuple(feature_names),
+            feature_names=tuple(feature_names) or tuple(feature for column in columns for feature in column.features),
             notes=edges.notes,
+            columns=tuple(columns),
         )
 
     @classmethod
@@ -195,12 +204,19 @@ class Graph:
 
     @classmethod
     def from_networkx(
-        cls, graph: Any, *, label: str = "label", ignore: Sequence[str] = (), features: str | None = None, name: str = "graph"
+        cls,
+        graph: Any,
+        *,
+        label: str = "label",
+        ignore: Sequence[str] = (),
+        columns: Mapping[str, str] | None = None,
+        features: str | None = None,
+        name: str = "graph",
     ) -> Graph:
-        """A graph from NetworkX: numeric node attributes are features, ``label`` the class, "weight" that of an edge."""
-        from graphkin.graphs.tables import arrays_from_networkx
+        """A graph from NetworkX: attributes of nodes are read as columns of a table are, "weight" is that of an edge."""
+        from graphkin.graphs.tables import Reading, arrays_from_networkx
 
-        arrays = arrays_from_networkx(graph, label=label, ignore=ignore, needs_features=features is None, name=name)
+        arrays = arrays_from_networkx(graph, Reading(label, ignore, columns, needs_features=features is None), name)
         return cls.from_arrays(**arrays, features=features, name=name)
 
     @classmethod
@@ -211,14 +227,27 @@ class Graph:
         *,
         label: str = "label",
         ignore: Sequence[str] = (),
+        columns: Mapping[str, str] | None = None,
+        source: str | None = None,
+        target: str | None = None,
         features: str | None = None,
         name: str | None = None,
     ) -> Graph:
-        """A graph from CSV, TSV or Parquet: edges (source, target, weight if any) and nodes (id, features, label if any)."""
-        from graphkin.graphs.tables import UNUSABLE, arrays_from_tables
+        """A graph from CSV, TSV or Parquet: edges (source, target, weight if any) and nodes (id, features, label if any).
+
+        Args:
+            label: the column of nodes with the class, if there is one.
+            ignore: columns of nodes to leave out.
+            columns: what columns of nodes are, such as ``{"zip": "category"}``: number, count, flag, date, category or text.
+                By default that is decided by what is in them (docs/data.md).
+            source, target: the columns of edges with the ends of an edge, where these are not their names.
+            features: make features from the edges, "degree" or "positional".
+        """
+        from graphkin.graphs.tables import UNUSABLE, Reading, arrays_from_tables
 
         check_text("name", name, optional=True)
-        arrays = arrays_from_tables(edges, nodes, label=label, ignore=ignore, needs_features=features is None)
+        how = Reading(label, ignore, columns, source, target, needs_features=features is None)
+        arrays = arrays_from_tables(edges, nodes, how)
         with reading(str(edges) if nodes is None else f"{edges} and {nodes}", UNUSABLE, GraphError):
             return cls.from_arrays(**arrays, features=features, name=name or Path(edges).stem)
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,17 @@ import numpy as np
 from graphkin.errors import GraphError, SettingError, check_text, first_line, shown
 from graphkin.graphs import arrow
 from graphkin.graphs.arrow import ID, SUFFIXES
+from graphkin.graphs.columns import (
+    NUMERIC,
+    Column,
+    checked_kinds,
+    kind_of_text,
+    kinds_of_numbers,
+    of_categories,
+    of_numbers,
+    of_text,
+    side_by_side,
+)
 from graphkin.support.files import checked_path, reading
 
 SOURCE, TARGET, WEIGHT = "source", "target", "weight"
@@ -18,20 +30,37 @@ ALIASES = {"from": SOURCE, "to": TARGET, "src": SOURCE, "dst": TARGET}
 UNUSABLE = "holds what cannot be used"
 
 
-def arrays_from_tables(
-    edges: str | Path, nodes: str | Path | None, *, label: str, ignore: Sequence[str], needs_features: bool
-) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Reading:
+    """How to read tables: which columns there are, and what they are."""
+
+    label: str = "label"
+    ignore: Sequence[str] = ()
+    columns: Mapping[str, str] | None = None
+    source: str | None = None
+    target: str | None = None
+    needs_features: bool = True
+
+    def __post_init__(self) -> None:
+        check_text("label", self.label)
+        for name in ("source", "target"):
+            check_text(name, getattr(self, name), optional=True)
+        if not isinstance(self.ignore, list | tuple) or not all(isinstance(column, str) for column in self.ignore):
+            raise SettingError(f"ignore must be a list of names of columns, found {shown(self.ignore)}.")
+        checked_kinds(self.columns or {})
+
+
+def arrays_from_tables(edges: str | Path, nodes: str | Path | None, how: Reading) -> dict[str, Any]:
     """What :meth:`Graph.from_arrays` takes. Without a nodes table, the nodes are those that edges mention."""
-    check_words(label, ignore)
     edge_path = checked_path(edges)
     with reading(edge_path, UNUSABLE, GraphError):
-        ends, weight = _edges(edge_path)
+        ends, weight = _edges(edge_path, how)
         ids: Any = arrow.mentioned(ends) if nodes is None else None
     about: dict[str, Any] = {}
     if nodes is not None:
         node_path = checked_path(nodes)
         with reading(node_path, UNUSABLE, GraphError):
-            ids, about = _nodes(node_path, label, ignore, needs_features)
+            ids, about = _nodes(node_path, how)
     if len(ids) == 0:
         raise GraphError(f"the graph has no nodes: {edge_path} has no rows.")
     with reading(edge_path, UNUSABLE, GraphError):
@@ -40,46 +69,89 @@ def arrays_from_tables(
     return {"x": None, **about, "edge_index": np.stack(places), "edge_weight": weight, "ids": names, "num_nodes": len(names)}
 
 
-def check_words(label: object, ignore: object) -> None:
-    check_text("label", label)
-    if not isinstance(ignore, list | tuple) or not all(isinstance(column, str) for column in ignore):
-        raise SettingError(f"ignore must be a list of names of columns, found {shown(ignore)}.")
-
-
-def _edges(path: Path) -> tuple[list[Any], np.ndarray | None]:
+def _edges(path: Path, how: Reading) -> tuple[list[Any], np.ndarray | None]:
     """Both ends of every edge, and weights where there are any."""
-    table = arrow.read_table(path, text=(SOURCE, TARGET, *ALIASES))
-    if not {SOURCE, TARGET} & set(table.column_names):
-        table = table.rename_columns(arrow.checked_names(path, [ALIASES.get(name, name) for name in table.column_names]))
+    said = {_plain(name): end for end, name in ((SOURCE, how.source), (TARGET, how.target)) if name is not None}
+    table = arrow.read_table(path, text=(SOURCE, TARGET, *ALIASES, *said))
+    arrow.need_columns(path, table, tuple(said))
+    names = [said.get(name, name) for name in table.column_names]
+    if not {SOURCE, TARGET} & set(names):
+        names = [ALIASES.get(name, name) for name in names]
+    table = table.rename_columns(arrow.checked_names(path, names))
     arrow.need_columns(path, table, (SOURCE, TARGET))
     ends = [arrow.complete_column(path, table, end) for end in (SOURCE, TARGET)]
     return ends, arrow.numbers(path, table, WEIGHT) if WEIGHT in table.column_names else None
 
 
-def _nodes(path: Path, label: str, ignore: Sequence[str], needs_features: bool) -> tuple[Any, dict[str, Any]]:
+def _plain(name: str) -> str:
+    return name.strip().lower()
+
+
+def _nodes(path: Path, how: Reading) -> tuple[Any, dict[str, Any]]:
     """The ids, and what the other columns say."""
     table = arrow.read_table(path, text=(ID,))
     arrow.need_columns(path, table, (ID,))
     if table.num_rows == 0:
         raise GraphError(f"the graph has no nodes: {path} has no rows.")
     ids = arrow.ids_of(path, table)
-    return ids, _about_nodes(path, table, label, [ID, *ignore], needs_features)
+    return ids, _about_nodes(path, table.drop([ID]), how)
 
 
-def _about_nodes(path: Path, table: Any, label: str, ignore: Sequence[str], needs_features: bool) -> dict[str, Any]:
-    """Features and classes. Every column that is neither ignored nor the label is a feature, and must be numeric."""
-    y, class_names = arrow.classes(table, label)
-    ignored = {name.strip().lower() for name in (label, *ignore)}
-    names = [name for name in table.column_names if name not in ignored] if needs_features else []
-    text = [name for name in names if not arrow.is_number(arrow.column(table, name).type)]
-    if text:
-        listed = ", ".join(repr(name) for name in text[:5]) + (", ..." if len(text) > 5 else "")
+def _about_nodes(path: Path, table: Any, how: Reading) -> dict[str, Any]:
+    """Features and classes. Every column that is neither ignored nor the label is a feature."""
+    y, class_names = arrow.classes(table, how.label)
+    ignored = {_plain(name) for name in (how.label, *how.ignore)}
+    names = [name for name in table.column_names if name not in ignored] if how.needs_features else []
+    found = {name: arrow.column(table, name) for name in names}
+    columns, x = _features(path, found, checked_kinds(how.columns or {}))
+    return {"x": x, "y": y, "class_names": class_names, "columns": columns}
+
+
+def _features(path: Path, found: dict[str, Any], said: dict[str, str]) -> tuple[tuple[Column, ...], Any]:
+    """What each column is, by what the user says and else by what is in it, and the features that hold it."""
+    absent = [name for name in said if name not in found]
+    if absent and found:
+        raise GraphError(f"{path} must have every column that columns names, found no {absent[0]!r} among {_listed(found)}.")
+    kinds = {name: _kind(path, name, column, said.get(name)) for name, column in found.items()}
+    numbers = {name: arrow.as_numbers(found[name]) for name, kind in kinds.items() if kind in (*NUMERIC, "")}
+    guessed = kinds_of_numbers({name: numbers[name] for name, kind in kinds.items() if kind == ""})
+    kinds |= guessed
+    unclear = [name for name, kind in kinds.items() if kind is None]
+    if unclear:
         raise GraphError(
-            f"{path}: features must be numbers, found text, dates or nothing in {listed}: encode them as numbers, "
-            f"leave them out (--ignore {text[0]}), or name the class (--label {text[0]})."
+            f"{path}: features must be numbers, dates, categories or text, found text that hardly repeats, or nothing, in "
+            f"{_listed(unclear)}: leave it out (--ignore {unclear[0]}), say what it is (--columns {unclear[0]}=category or "
+            f"text), or that it is the class (--label {unclear[0]})."
         )
-    x = arrow.matrix(path, table, names) if names else None
-    return {"x": x, "y": y, "class_names": class_names, "feature_names": tuple(names)}
+    blocks = []
+    for name, kind in kinds.items():
+        if kind in NUMERIC:
+            blocks.append(of_numbers(name, kind, numbers[name]))
+        else:
+            texts = arrow.as_texts(found[name])
+            blocks.append(of_categories(name, texts) if kind == "category" else of_text(name, texts))
+    if not blocks:
+        return (), None
+    return tuple(column for column, _ in blocks), side_by_side([block for _, block in blocks])
+
+
+def _kind(path: Path, name: str, column: Any, said: str | None) -> str | None:
+    """As the user says, or by the type of the column; "" for numbers, which are judged together; None where unclear."""
+    number, date, text = (test(column.type) for test in (arrow.is_number, arrow.is_date, arrow.is_text))
+    if column.null_count == len(column) or not (number or date or text):
+        return None
+    if said in NUMERIC and text:
+        raise GraphError(f"{path}: the column {name!r} must be numbers or dates to be of the kind {said}, found text.")
+    if said is not None:
+        return said
+    if text:
+        return kind_of_text(arrow.as_texts(column))
+    return "flag" if arrow.is_flag(column.type) else "date" if date else ""
+
+
+def _listed(names: Iterable[str]) -> str:
+    shown = [repr(name) for name in names]
+    return ", ".join(shown[:5]) + (", ..." if len(shown) > 5 else "")
 
 
 def find_tables(folder: Path) -> tuple[Path, Path | None]:
@@ -97,10 +169,9 @@ def find_tables(folder: Path) -> tuple[Path, Path | None]:
     return found["edges"][0], found["nodes"][0] if found["nodes"] else None
 
 
-def arrays_from_networkx(graph: Any, *, label: str, ignore: Sequence[str], needs_features: bool, name: str) -> dict[str, Any]:
+def arrays_from_networkx(graph: Any, how: Reading, name: str) -> dict[str, Any]:
     """What :meth:`Graph.from_arrays` takes: attributes of nodes are read by the rules of tables."""
     check_text("name", name)
-    check_words(label, ignore)
     if not hasattr(graph, "nodes") or not hasattr(graph, "edges"):
         raise GraphError(f"the graph must be a NetworkX graph, found {type(graph).__name__}.")
     nodes = list(graph.nodes)
@@ -112,7 +183,7 @@ def arrays_from_networkx(graph: Any, *, label: str, ignore: Sequence[str], needs
     columns = {text: [attributes.get(names[text]) for _, attributes in graph.nodes(data=True)] for text in sorted(names)}
     with reading(name, UNUSABLE, GraphError):
         table = arrow.table_of(columns, len(nodes))
-        about = _about_nodes(Path(name), table, label, ignore, needs_features)
+        about = _about_nodes(Path(name), table, how)
     ids = np.empty(len(nodes), dtype=object)
     ids[:] = nodes
     index = np.array([(place[a], place[b]) for a, b, _ in edges], dtype=np.int64).reshape(-1, 2).T

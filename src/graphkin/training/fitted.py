@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from graphkin.errors import GraphError, InputError, ModelFileError, check_whole
 from graphkin.graphs.arrays import MOST_CLASSES, MOST_FEATURES
 from graphkin.graphs.graph import Graph, as_graph
+from graphkin.graphs.recipes import Recipe, recipe_from_json
 from graphkin.methods import Method, from_json, to_json
 from graphkin.models.encoder import declares, features_for, inputs_of
 from graphkin.models.views import isolated, whole_graph
@@ -48,6 +49,8 @@ class Fitted:
     """how it was trained: words, what was stored, whether another algorithm was taken than the one asked for, ..."""
     own_similarity: str | None = None
     """the digest of a similarity of the user's own"""
+    recipe: Recipe | None = None
+    """what was done to the columns of a table, and is done to those of every graph that is embedded"""
 
     @property
     def device(self) -> torch.device:
@@ -65,7 +68,7 @@ class Fitted:
         graph = self._checked(data).to(self.device)
         settings = self.method.encoder
         encoder: Any = self.modules["encoder"].eval()
-        features = features_for(settings, prepared_features(self.method, graph.x))
+        features = features_for(settings, prepared_features(self.method, graph))
         x = inputs_of(settings, graph, features, encoder.learned() if hasattr(encoder, "learned") else {})
         if hasattr(encoder, "embed"):
             found: Tensor = encoder.embed(x, whole_graph(graph))
@@ -106,12 +109,15 @@ class Fitted:
             "kernel": self.kernel,
             "execution": self.execution,
             "own_similarity": self.own_similarity,
+            "recipe": None if self.recipe is None else self.recipe.as_json(),
         }
         metadata = {"format": FORMAT, "format_version": str(FORMAT_VERSION), "graphkin": json.dumps(header)}
         write_tensors(path, self.modules.state_dict(), metadata)
 
     def _checked(self, data: Graph | Data) -> Graph:
         graph = as_graph(data)
+        if self.recipe is not None and not graph.prepared:
+            graph = self.recipe.applied(graph)
         if graph.num_features != self.num_features:
             raise GraphError(
                 f"the graph must have the model's {self.num_features} features a node, found {graph.num_features}."
@@ -151,4 +157,5 @@ def _restored(header: dict[str, Any], tensors: dict[str, Tensor]) -> Fitted:
     modules = modules_for(method, header["num_features"], header["num_classes"], header["seed"])
     modules.load_state_dict(tensors)
     header |= {name: tuple(header[name]) for name in ("losses", "feature_names")}
-    return Fitted(method=method, modules=modules, **header)
+    recipe = recipe_from_json(header.pop("recipe", None))
+    return Fitted(method=method, modules=modules, recipe=recipe, **header)

@@ -15,6 +15,7 @@ from torch.nn import ModuleDict
 from graphkin.errors import SettingError, check_text
 from graphkin.execution import Execution, as_asked, decide, parse_memory
 from graphkin.graphs.graph import Graph, as_graph
+from graphkin.graphs.recipes import Recipe, recipe_for
 from graphkin.methods import Method, base_name, key_form, method_named, presets, read_settings
 from graphkin.methods.saved import is_settings_file
 from graphkin.models.encoder import features_for, inputs_of, learned_from
@@ -52,6 +53,8 @@ class Plan:
     """as it was asked for"""
     chosen: str | None = None
     """what was chosen by the graph, and why"""
+    recipe: Recipe | None = None
+    """what was done to the columns of the graph's table"""
 
     @property
     def method(self) -> Method:
@@ -81,7 +84,7 @@ class Plan:
         start = time.perf_counter()
         given = similarity if self.own is None else self.own
         for_objective = self.method.objective.prepare(self.graph, self.execution, given, folder)
-        x = features_for(self.method.encoder, prepared_features(self.method, self.graph.x))
+        x = features_for(self.method.encoder, prepared_features(self.method, self.graph))
         learned = learned_from(self.method.encoder, self.graph, x)
         inputs = inputs_of(self.method.encoder, self.graph, x, learned)
         return Prepared(self, for_objective, inputs, learned, time.perf_counter() - start)
@@ -168,6 +171,7 @@ class Prepared:
             kernel=plan.execution.kernel,
             execution=plan.execution.record(),
             own_similarity=None if plan.own is None else plan.own.digest(),
+            recipe=plan.recipe,
         )
 
     def embed(self, fitted: Fitted) -> torch.Tensor:
@@ -202,9 +206,12 @@ def plan(
     """
     graph = as_graph(data)
     asked = resolve(method, graph, preset).configure(**settings)
+    scale = scale_for(asked, graph)
+    recipe = recipe_for(graph) if scale == "columns" and not graph.prepared else None
+    graph = graph if recipe is None else recipe.applied(graph)
     check_usable(graph, asked, own_similarity=similarity is not None)
     epochs = asked.optimiser.epochs_on(graph.num_nodes, graph.num_features)
-    chosen = asked.configure(feature_scale=scale_for(asked, graph.x), epochs=epochs)
+    chosen = asked.configure(feature_scale=scale, epochs=epochs)
     where, limit = device_named(device), parse_memory(memory)
     there = graph.to(where)
     own = own_similarity(similarity, graph, chosen, where)
@@ -212,7 +219,8 @@ def plan(
         execution = peers().from_first(lambda: decide(there, chosen, where, limit, own))
     else:
         execution = peers().from_first(lambda: as_asked(there, chosen, where, own))
-    return Plan(there, where, execution, own, asked.feature_scale, asked.optimiser.reason(graph.num_nodes, graph.num_features))
+    reason = asked.optimiser.reason(graph.num_nodes, graph.num_features)
+    return Plan(there, where, execution, own, asked.feature_scale, reason, recipe)
 
 
 def resolve(method: str | Method | None, graph: Graph, preset: str | Path | None = None) -> Method:

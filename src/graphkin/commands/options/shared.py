@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from graphkin.errors import SettingError
 
 READING = "Reading the graph"
 
@@ -45,6 +48,22 @@ class ReadingOptions:
     ignore: Annotated[
         list[str] | None, typer.Option(help="A column to leave out; may be repeated.", rich_help_panel=READING)
     ] = None
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=KIND",
+            help="What a column is: number, count, flag, date, category or text; may be repeated. Default: by what is in it.",
+            rich_help_panel=READING,
+        ),
+    ] = None
+    source_column: Annotated[
+        str | None,
+        typer.Option("--source", help="The column of edges where an edge begins. Default: source.", rich_help_panel=READING),
+    ] = None
+    target_column: Annotated[
+        str | None,
+        typer.Option("--target", help="The column of edges where an edge ends. Default: target.", rich_help_panel=READING),
+    ] = None
     features: Annotated[
         str | None, typer.Option(help="Make features from the edges: degree or positional.", rich_help_panel=READING)
     ] = None
@@ -56,6 +75,20 @@ class ReadingOptions:
             "nodes": self.nodes,
             "label": self.label,
             "ignore": self.ignore or (),
+            "columns": parse_kinds(self.columns or ()),
+            "source": self.source_column,
+            "target": self.target_column,
             "features": self.features,
             "data_root": self.data_root,
         }
+
+
+def parse_kinds(pairs: Sequence[str]) -> dict[str, str]:
+    """NAME=KIND of columns; several may stand in one, separated by commas."""
+    kinds = {}
+    for pair in (part for text in pairs for part in text.split(",")):
+        name, equals, kind = pair.partition("=")
+        if not equals or not name.strip() or not kind.strip():
+            raise SettingError(f"--columns takes NAME=KIND, such as zip=category, found {pair!r}.")
+        kinds[name.strip()] = kind.strip().lower()
+    return kinds
