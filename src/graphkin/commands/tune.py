@@ -72,12 +72,15 @@ def fit_command(options: Tune, folder: Path) -> str:
     reading = {
         "--nodes": options.nodes,
         "--label": None if options.label == "label" else options.label,
+        "--source": options.source_column,
+        "--target": options.target_column,
         "--features": options.features,
         "--data-root": options.data_root,
     }
     parts = ["graphkin", "fit", options.graph, "--preset", str(folder / SETTINGS_FILE)]
     parts += [part for name, value in reading.items() if value is not None for part in (name, str(value))]
     parts += [part for name in options.ignore or [] for part in ("--ignore", name)]
+    parts += [part for kind in options.columns or [] for part in ("--columns", kind)]
     return shlex.join(parts)
 
 

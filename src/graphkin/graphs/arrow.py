@@ -86,6 +86,27 @@ def table_of(columns: Mapping[str, Iterable[Any]], rows: int) -> pa.Table:
     return pa.table(arrays) if arrays else pa.table({"": pa.nulls(rows)}).drop([""])
 
 
+def table_from(name: Path, frame: Any, index: str | None = None) -> pa.Table:
+    """A table from a DataFrame of pandas or polars; an ``index`` becomes the column of that name where there is none."""
+    if hasattr(frame, "index") and hasattr(frame, "columns"):
+        columns = {str(column): frame[column].to_numpy() for column in frame.columns}
+        if index is not None and index not in checked_names(name, list(columns)):
+            columns = {index: np.asarray(frame.index), **columns}
+        table = pa.table([_column(name, column, values) for column, values in columns.items()], names=list(columns))
+    elif isinstance(frame, pa.Table) or hasattr(frame, "__arrow_c_stream__"):
+        table = pa.table(frame)
+    else:
+        raise GraphError(f"{name} must be a DataFrame or an Arrow table, found {type(frame).__name__}.")
+    return table.rename_columns(checked_names(name, table.column_names))
+
+
+def _column(table: Path, name: str, values: np.ndarray) -> pa.Array:
+    try:
+        return pa.array(values, from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise GraphError(f"{table}: the column {name!r} must be of one type: {first_line(error)}") from error
+
+
 def write_table(path: Path, ids: np.ndarray, columns: Mapping[str, np.ndarray]) -> None:
     """As Parquet or CSV, by the suffix. Ids that are not whole numbers are written as text."""
     names = pa.array(ids) if ids.dtype.kind in "iu" else pa.array([str(name) for name in ids], pa.string())

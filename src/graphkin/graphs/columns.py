@@ -39,6 +39,15 @@ class Column:
         return self.kind in NUMERIC and len(self.features) == 2
 
 
+def check_columns(columns: object, width: int) -> None:
+    """That they describe so many features, if there are any."""
+    if not isinstance(columns, list | tuple) or not all(isinstance(one, Column) for one in columns):
+        raise GraphError(f"columns must be those of another graph (graph.columns), found {shown(columns)}.")
+    described = sum(len(one.features) for one in columns)
+    if columns and described != width:
+        raise GraphError(f"columns must describe the {width} features, found {described}.")
+
+
 def checked_kinds(columns: object) -> dict[str, str]:
     """What the user says that columns are."""
     if not isinstance(columns, Mapping) or not all(isinstance(name, str) for name in columns):

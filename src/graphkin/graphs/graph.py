@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import scipy.sparse
@@ -17,23 +17,26 @@ from torch import Tensor
 from graphkin.errors import GraphError, check_text, check_whole, shown
 from graphkin.graphs.archives import arrays_from_npz
 from graphkin.graphs.arrays import (
-    NO_FEATURES,
     Features,
     checked_edges,
     checked_features,
     checked_ids,
     checked_labels,
     checked_mask,
+    no_features,
 )
-from graphkin.graphs.columns import Column
-from graphkin.graphs.pyg import MASKS, arrays_from_data, data_from_graph, is_data
+from graphkin.graphs.columns import Column, check_columns
+from graphkin.graphs.pyg import MASKS, arrays_from_data, data_from_graph
 from graphkin.graphs.splits import Split, splits_of_masks
 from graphkin.graphs.structural import structural_features
-from graphkin.support.files import checked_path, reading
+from graphkin.support.files import checked_path
+from graphkin.support.files import reading as reading_file
 from graphkin.support.sparse import SparseMatrix, check_compressed
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
+
+    from graphkin.graphs.tables import Words
 
 MOST_NODES = 2**31 - 1
 
@@ -159,9 +162,10 @@ class Graph:
         nodes = _count(num_nodes) if given is None else int(given.shape[0])
         edges = checked_edges(edge_index, nodes, edge_weight)
         if features is not None:
-            given = structural_features(edges.pairs, nodes, features)
+            given, columns = structural_features(edges.pairs, nodes, features), ()
         if given is None:
-            raise GraphError(NO_FEATURES)
+            raise GraphError(no_features())
+        check_columns(columns, int(given.shape[1]))
         masks = [checked_mask(what, mask, nodes) for what, mask in zip(MASKS, (train_mask, val_mask, test_mask), strict=True)]
         train, val, test = (None if mask is None else mask[:, 0] for mask in masks)
         return cls(
@@ -225,18 +229,14 @@ class Graph:
         edges: str | Path,
         nodes: str | Path | None = None,
         *,
-        label: str = "label",
-        ignore: Sequence[str] = (),
-        columns: Mapping[str, str] | None = None,
-        source: str | None = None,
-        target: str | None = None,
         features: str | None = None,
         name: str | None = None,
+        **reading: Unpack[Words],
     ) -> Graph:
         """A graph from CSV, TSV or Parquet: edges (source, target, weight if any) and nodes (id, features, label if any).
 
         Args:
-            label: the column of nodes with the class, if there is one.
+            label: the column of nodes with the class, if there is one; "label" by default.
             ignore: columns of nodes to leave out.
             columns: what columns of nodes are, such as ``{"zip": "category"}``: number, count, flag, date, category or text.
                 By default that is decided by what is in them (docs/data.md).
@@ -246,10 +246,23 @@ class Graph:
         from graphkin.graphs.tables import UNUSABLE, Reading, arrays_from_tables
 
         check_text("name", name, optional=True)
-        how = Reading(label, ignore, columns, source, target, needs_features=features is None)
-        arrays = arrays_from_tables(edges, nodes, how)
-        with reading(str(edges) if nodes is None else f"{edges} and {nodes}", UNUSABLE, GraphError):
+        arrays = arrays_from_tables(edges, nodes, Reading(**reading, needs_features=features is None))
+        with reading_file(str(edges) if nodes is None else f"{edges} and {nodes}", UNUSABLE, GraphError):
             return cls.from_arrays(**arrays, features=features, name=name or Path(edges).stem)
+
+    @classmethod
+    def from_pandas(
+        cls, edges: Any, nodes: Any = None, *, features: str | None = None, name: str = "graph", **reading: Unpack[Words]
+    ) -> Graph:
+        """A graph from DataFrames (pandas, polars) or Arrow tables, by the rules and with the arguments of :meth:`from_tables`.
+
+        Where ``nodes`` has no column "id", its index has the ids.
+        """
+        from graphkin.graphs.tables import Reading, arrays_from_frames
+
+        check_text("name", name)
+        arrays = arrays_from_frames(edges, nodes, Reading(**reading, needs_features=features is None))
+        return cls.from_arrays(**arrays, features=features, name=name)
 
     @classmethod
     def from_npz(cls, path: str | Path, name: str | None = None, *, features: str | None = None) -> Graph:
@@ -263,17 +276,9 @@ class Graph:
         path = checked_path(path)
         if not path.is_file():
             raise GraphError(f"no graph file at {path}.")
-        with reading(path, "is not a readable .npz archive of plain arrays", GraphError):
+        with reading_file(path, "is not a readable .npz archive of plain arrays", GraphError):
             arrays = arrays_from_npz(path, needs_features=features is None)
             return cls.from_arrays(**arrays, features=features, name=name or path.stem)
-
-
-def as_graph(data: Graph | Data) -> Graph:
-    if isinstance(data, Graph):
-        return data
-    if is_data(data):
-        return Graph.from_data(data)
-    raise GraphError(f"a graph must be a graphkin.Graph or a torch_geometric.data.Data, found {type(data).__name__}.")
 
 
 def _count(num_nodes: int | None) -> int:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from graphkin.errors import GraphError
-from graphkin.graphs.arrays import NO_FEATURES
+from graphkin.graphs.arrays import no_features
 from graphkin.support.files import check_memory
 from graphkin.support.sparse import SparseMatrix
 
@@ -36,7 +36,7 @@ def arrays_from_data(data: Data, features: str | None) -> tuple[dict[str, Any], 
     if data.edge_index is None:
         raise GraphError("data.edge_index is missing: edges of shape [2, edges] are needed.")
     if data.x is None and features is None:
-        raise GraphError(f"data.x is missing: {NO_FEATURES}")
+        raise GraphError(f"data.x is missing: {no_features()}")
     notes: tuple[str, ...] = ()
     y = data.get("y")
     if isinstance(y, Tensor) and (y.is_floating_point() or y.dim() > 1 + (y.dim() == 2 and y.size(1) == 1)):

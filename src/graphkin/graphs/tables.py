@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
-from graphkin.errors import GraphError, SettingError, check_text, first_line, shown
+from graphkin.errors import GraphError, SettingError, argument, check_text, first_line, shown
 from graphkin.graphs import arrow
 from graphkin.graphs.arrow import ID, SUFFIXES
 from graphkin.graphs.columns import (
@@ -28,6 +28,16 @@ from graphkin.support.files import checked_path, reading
 SOURCE, TARGET, WEIGHT = "source", "target", "weight"
 ALIASES = {"from": SOURCE, "to": TARGET, "src": SOURCE, "dst": TARGET}
 UNUSABLE = "holds what cannot be used"
+
+
+class Words(TypedDict, total=False):
+    """What a user says about tables, by name."""
+
+    label: str
+    ignore: Sequence[str]
+    columns: Mapping[str, str] | None
+    source: str | None
+    target: str | None
 
 
 @dataclass(frozen=True)
@@ -60,19 +70,40 @@ def arrays_from_tables(edges: str | Path, nodes: str | Path | None, how: Reading
     if nodes is not None:
         node_path = checked_path(nodes)
         with reading(node_path, UNUSABLE, GraphError):
-            ids, about = _nodes(node_path, how)
+            ids, about = _nodes(node_path, arrow.read_table(node_path, text=(ID,)), how)
+    return _joined(edge_path, ends, weight, ids, about)
+
+
+def arrays_from_frames(edges: Any, nodes: Any, how: Reading) -> dict[str, Any]:
+    """The same from DataFrames or Arrow tables."""
+    names = Path("edges"), Path("nodes")
+    with reading(names[0], UNUSABLE, GraphError):
+        ends, weight = _ends(names[0], arrow.table_from(names[0], edges), how)
+        ids: Any = arrow.mentioned(ends) if nodes is None else None
+    about: dict[str, Any] = {}
+    if nodes is not None:
+        with reading(names[1], UNUSABLE, GraphError):
+            ids, about = _nodes(names[1], arrow.table_from(names[1], nodes, index=ID), how)
+    return _joined(names[0], ends, weight, ids, about)
+
+
+def _joined(path: Path, ends: list[Any], weight: np.ndarray | None, ids: Any, about: dict[str, Any]) -> dict[str, Any]:
     if len(ids) == 0:
-        raise GraphError(f"the graph has no nodes: {edge_path} has no rows.")
-    with reading(edge_path, UNUSABLE, GraphError):
-        places = [arrow.places_of(edge_path, end, column, ids) for end, column in zip((SOURCE, TARGET), ends, strict=True)]
+        raise GraphError(f"the graph has no nodes: {path} has no rows.")
+    with reading(path, UNUSABLE, GraphError):
+        places = [arrow.places_of(path, end, column, ids) for end, column in zip((SOURCE, TARGET), ends, strict=True)]
         names = ids.to_numpy(zero_copy_only=False)
     return {"x": None, **about, "edge_index": np.stack(places), "edge_weight": weight, "ids": names, "num_nodes": len(names)}
 
 
 def _edges(path: Path, how: Reading) -> tuple[list[Any], np.ndarray | None]:
+    said = [_plain(name) for name in (how.source, how.target) if name is not None]
+    return _ends(path, arrow.read_table(path, text=(SOURCE, TARGET, *ALIASES, *said)), how)
+
+
+def _ends(path: Path, table: Any, how: Reading) -> tuple[list[Any], np.ndarray | None]:
     """Both ends of every edge, and weights where there are any."""
     said = {_plain(name): end for end, name in ((SOURCE, how.source), (TARGET, how.target)) if name is not None}
-    table = arrow.read_table(path, text=(SOURCE, TARGET, *ALIASES, *said))
     arrow.need_columns(path, table, tuple(said))
     names = [said.get(name, name) for name in table.column_names]
     if not {SOURCE, TARGET} & set(names):
@@ -87,9 +118,8 @@ def _plain(name: str) -> str:
     return name.strip().lower()
 
 
-def _nodes(path: Path, how: Reading) -> tuple[Any, dict[str, Any]]:
+def _nodes(path: Path, table: Any, how: Reading) -> tuple[Any, dict[str, Any]]:
     """The ids, and what the other columns say."""
-    table = arrow.read_table(path, text=(ID,))
     arrow.need_columns(path, table, (ID,))
     if table.num_rows == 0:
         raise GraphError(f"the graph has no nodes: {path} has no rows.")
@@ -118,10 +148,12 @@ def _features(path: Path, found: dict[str, Any], said: dict[str, str]) -> tuple[
     kinds |= guessed
     unclear = [name for name, kind in kinds.items() if kind is None]
     if unclear:
+        one = unclear[0]
+        as_category = argument("columns", {one: "category"}, f"{one}=category")
         raise GraphError(
             f"{path}: features must be numbers, dates, categories or text, found text that hardly repeats, or nothing, in "
-            f"{_listed(unclear)}: leave it out (--ignore {unclear[0]}), say what it is (--columns {unclear[0]}=category or "
-            f"text), or that it is the class (--label {unclear[0]})."
+            f"{_listed(unclear)}: leave it out ({argument('ignore', [one], one)}), say what it is ({as_category} or text), or "
+            f"that it is the class ({argument('label', one)})."
         )
     blocks = []
     for name, kind in kinds.items():

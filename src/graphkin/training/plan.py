@@ -7,14 +7,15 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch.nn import ModuleDict
 
 from graphkin.errors import SettingError, check_text
 from graphkin.execution import Execution, as_asked, decide, parse_memory
-from graphkin.graphs.graph import Graph, as_graph
+from graphkin.graphs.graph import Graph
+from graphkin.graphs.inputs import GraphLike, as_graph
 from graphkin.graphs.recipes import Recipe, recipe_for
 from graphkin.methods import Method, base_name, key_form, method_named, presets, read_settings
 from graphkin.methods.saved import is_settings_file
@@ -30,9 +31,6 @@ from graphkin.training.fitted import Fitted
 from graphkin.training.loop import Curve, Watch, train
 from graphkin.training.modules import modules_for, prepared_features, scale_for
 from graphkin.training.usable import check_usable
-
-if TYPE_CHECKING:
-    from torch_geometric.data import Data
 
 PAGERANKS = ".pagerank"
 """behind a checkpoint's name, the folder for PageRanks"""
@@ -55,11 +53,18 @@ class Plan:
     """what was chosen by the graph, and why"""
     recipe: Recipe | None = None
     """what was done to the columns of the graph's table"""
+    features: str | None = None
+    """those that were made from the edges"""
 
     @property
     def method(self) -> Method:
         method: Method = self.execution.method
         return method
+
+    def lines(self) -> list[str]:
+        """How it will be trained, what was done to columns, and what was chosen by the graph."""
+        named = {"plan": self.execution, "columns": self.recipe, "chosen by the graph": self.chosen}
+        return [f"{name}: {line}" for name, line in named.items() if line is not None]
 
     @property
     def title(self) -> str:
@@ -172,6 +177,7 @@ class Prepared:
             execution=plan.execution.record(),
             own_similarity=None if plan.own is None else plan.own.digest(),
             recipe=plan.recipe,
+            features=plan.features,
         )
 
     def embed(self, fitted: Fitted) -> torch.Tensor:
@@ -190,13 +196,14 @@ class Prepared:
 
 
 def plan(
-    data: Graph | Data,
+    data: GraphLike,
     method: str | Method | None,
     *,
     preset: str | Path | None = None,
     device: str = "auto",
     similarity: Any = None,
     memory: str | int | None = None,
+    features: str | None = None,
     adapt: bool = True,
     **settings: Any,
 ) -> Plan:
@@ -204,7 +211,7 @@ def plan(
 
     With ``adapt`` the settings change where they do not fit into the memory; otherwise they stay as they are given.
     """
-    graph = as_graph(data)
+    graph = as_graph(data, features)
     asked = resolve(method, graph, preset).configure(**settings)
     scale = scale_for(asked, graph)
     recipe = recipe_for(graph) if scale == "columns" and not graph.prepared else None
@@ -220,7 +227,7 @@ def plan(
     else:
         execution = peers().from_first(lambda: as_asked(there, chosen, where, own))
     reason = asked.optimiser.reason(graph.num_nodes, graph.num_features)
-    return Plan(there, where, execution, own, asked.feature_scale, reason, recipe)
+    return Plan(there, where, execution, own, asked.feature_scale, reason, recipe, features)
 
 
 def resolve(method: str | Method | None, graph: Graph, preset: str | Path | None = None) -> Method:
