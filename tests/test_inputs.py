@@ -64,10 +64,9 @@ def test_fit_takes_what_people_hold(tmp_path: Path) -> None:
     adjacency = scipy.sparse.coo_matrix((np.ones(N), (SOURCE, TARGET)), shape=(N, N))
     data = Data(x=torch.tensor(X), edge_index=torch.tensor(np.stack([SOURCE, TARGET])))
     path = folder(tmp_path)
-    held = [
-        str(path), path, (path / "edges.csv", path / "nodes.csv"), networkx_graph(), data, (adjacency, X),
-        (adjacency.tocsr(), X), (Frame(EDGES), Frame(NODES)), (Frame(EDGES), Frame(COLUMNS, NODES["id"])), (pa.table(EDGES), pa.table(NODES)),
-    ]  # fmt: skip
+    frames = (Frame(EDGES), Frame(NODES)), (Frame(EDGES), Frame(COLUMNS, NODES["id"])), (pa.table(EDGES), pa.table(NODES))
+    sparse = (adjacency, X), (adjacency.tocsr(), X)
+    held = [str(path), path, (path / "edges.csv", path / "nodes.csv"), networkx_graph(), data, *sparse, *frames]
     expected = fit(Graph.from_arrays(X, np.stack([SOURCE, TARGET])), "grace", **QUICK)
     rows = expected.embed(data)
     for one in held:
@@ -140,3 +139,65 @@ def test_plan_and_progress(caplog: pytest.LogCaptureFixture, capsys: pytest.Capt
 def test_short_words_for_a_model() -> None:
     graph = Graph.from_arrays(X, np.stack([SOURCE, TARGET]))
     assert repr(fit(graph, "grace", **QUICK)) == "Fitted('grace': 2 epochs, 3 features, seed 0)"
+
+
+def test_edges_with_headers_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "likes.csv").write_text("User,Item,stars,day\n1,2,5,3\n2,2,1,4\n2,3,4,5\n")
+    (tmp_path / "who.csv").write_text("name,age\n1,20\n2,30\n3,50\n")
+    ends: Any = {"source": "User", "target": "item"}
+    graph = graphkin.open_graph(tmp_path / "likes.csv", nodes=tmp_path / "who.csv", id="name", **ends)
+    assert graph.ids is not None and graph.ids.tolist() == ["1", "2", "3"] and graph.edge_weight is None
+    assert any("'stars', 'day'" in note and "weight='stars'" in note for note in graph.notes)
+    weighted = graphkin.open_graph(tmp_path / "likes.csv", nodes=tmp_path / "who.csv", id="name", weight="Stars", **ends)
+    assert weighted.edge_weight is not None and weighted.edge_weight.tolist() == [5, 5, 4, 4]
+    assert any("'day'" in note for note in weighted.notes)
+    for change, words in (({"source": "users"}, "users"), ({"weight": "heavy"}, "heavy"), ({"target": 3}, "target")):
+        with pytest.raises(InputError, match=words):
+            graphkin.open_graph(tmp_path / "likes.csv", features="degree", **{**ends, **change})
+    assert run(["fit", str(tmp_path / "likes.csv"), "--features", "degree"]) == 2
+    assert "--source user --target item" in capsys.readouterr().err
+
+
+def test_both_kinds_of_nodes_of_a_bipartite_graph(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """User 2 and item 2 are two nodes, which share an edge and no columns."""
+    monkeypatch.chdir(tmp_path)
+    Path("edges.csv").write_text("user,item\n" + "".join(f"{i},{(i + j) % 6}\n" for i in range(6) for j in (0, 1)))
+    users = "".join(f"user:{i},{20 + i},\n" for i in range(6))
+    Path("nodes.csv").write_text("id,age,price\n" + users + "".join(f"item:{i},,{100 * i}\n" for i in range(6)))
+    graph = graphkin.open_graph(".", source="user", target="item", bipartite=True)
+    assert (graph.num_nodes, graph.num_edges, graph.num_features) == (12, 12, 4)
+    assert fit(graph, **QUICK).embed(graph).isfinite().all()
+    options = [
+        "edges.csv",
+        "--source",
+        "user",
+        "--target",
+        "item",
+        "--bipartite",
+        "--features",
+        "positional",
+        "--format",
+        "csv",
+    ]
+    assert run(["fit", *options, "--epochs", "2", "--out", "run", "-q"]) == 0
+    assert {line.split(",")[0] for line in Path("run/embeddings.csv").read_text().splitlines()} >= {'"user:2"', '"item:2"'}
+
+
+def test_attributes_of_edges_are_weights_on_request_and_never_dropped_without_a_word() -> None:
+    edges, x = torch.tensor([[0, 1], [1, 2]]), torch.rand(3, 4)
+    data = Data(x=x, edge_index=edges, edge_attr=torch.tensor([[2.0], [3.0]]))
+    assert any("edge_attr" in note for note in Graph.from_data(data).notes)
+    graph = Graph.from_data(data, weight="edge_attr")
+    assert graph.edge_weight is not None and graph.edge_weight.tolist() == [2, 2, 3, 3] and "edge_attr" not in str(graph.notes)
+    with pytest.raises(GraphError, match=r"data\.size is missing"):
+        Graph.from_data(data, weight="size")
+    data.edge_attr = torch.rand(2, 5)
+    with pytest.raises(GraphError, match="one weight per edge"):
+        Graph.from_data(data, weight="edge_attr")
+    made = networkx.Graph()
+    made.add_edge("a", "b", strength=2.0, kind="x")
+    assert any("'kind', 'strength'" in note for note in Graph.from_networkx(made, features="degree").notes)
+    weighted = Graph.from_networkx(made, features="degree", weight="strength")
+    assert weighted.edge_weight is not None and weighted.edge_weight.tolist() == [2, 2]
+    with pytest.raises(GraphError, match=r"'size'.*'strength'"):
+        Graph.from_networkx(made, features="degree", weight="size")

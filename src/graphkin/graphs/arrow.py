@@ -117,6 +117,19 @@ def write_table(path: Path, ids: np.ndarray, columns: Mapping[str, np.ndarray]) 
         write_whole(path, lambda file: pa.csv.write_csv(table, file))
 
 
+def renamed(path: Path, names: Sequence[str], said: Mapping[str, str], otherwise: Mapping[str, str] | None = None) -> list[str]:
+    """The names of columns after those that are ``said`` took others; a column that had such a name keeps out of their way."""
+    taken = {new for old, new in said.items() if old != new}
+    found = [said.get(name, f"{name} (column)" if name in taken else name) for name in names]
+    if otherwise and not set(otherwise.values()) & set(found):
+        found = [otherwise.get(name, name) for name in found]
+    return checked_names(path, found)
+
+
+def prefixed(column: pa.ChunkedArray, prefix: str) -> pa.ChunkedArray:
+    return pc.binary_join_element_wise(prefix, column.cast(pa.string()), "")
+
+
 def need_columns(path: Path, table: pa.Table, wanted: Sequence[str]) -> None:
     missing = [name for name in wanted if name not in table.column_names]
     if missing:

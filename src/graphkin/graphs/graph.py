@@ -148,6 +148,7 @@ class Graph:
         class_names: Sequence[str] = (),
         feature_names: Sequence[str] = (),
         columns: Sequence[Column] = (),
+        notes: Sequence[str] = (),
     ) -> Graph:
         """A graph from NumPy, SciPy or PyTorch arrays; features may be sparse.
 
@@ -181,16 +182,17 @@ class Graph:
             name=name,
             class_names=tuple(class_names),
             feature_names=tuple(feature_names) or tuple(feature for column in columns for feature in column.features),
-            notes=edges.notes,
+            notes=(*edges.notes, *notes),
             columns=tuple(columns),
         )
 
     @classmethod
-    def from_data(cls, data: Data, name: str = "graph", *, features: str | None = None) -> Graph:
-        """A graph from ``torch_geometric.data.Data`` with ``edge_index`` and ``x`` (or ``features`` to make)."""
-        arrays, notes = arrays_from_data(data, features)
-        graph = cls.from_arrays(**arrays, features=features, name=name)
-        return replace(graph, notes=graph.notes + notes)
+    def from_data(cls, data: Data, name: str = "graph", *, features: str | None = None, weight: str = "edge_weight") -> Graph:
+        """A graph from ``torch_geometric.data.Data`` with ``edge_index`` and ``x`` (or ``features`` to make).
+
+        Weights of edges are in ``data.edge_weight``; ``weight="edge_attr"`` takes them from there.
+        """
+        return cls.from_arrays(**arrays_from_data(data, features, weight), features=features, name=name)
 
     @classmethod
     def from_scipy(cls, adjacency: Any, x: Any = None, y: Any = None, **options: Any) -> Graph:
@@ -214,13 +216,16 @@ class Graph:
         label: str = "label",
         ignore: Sequence[str] = (),
         columns: Mapping[str, str] | None = None,
+        weight: str | None = None,
         features: str | None = None,
         name: str = "graph",
     ) -> Graph:
-        """A graph from NetworkX: attributes of nodes are read as columns of a table are, "weight" is that of an edge."""
+        """A graph from NetworkX: attributes of nodes are read as columns of a table are; ``weight`` is that of edges."""
         from graphkin.graphs.tables import Reading, arrays_from_networkx
 
-        arrays = arrays_from_networkx(graph, Reading(label, ignore, columns, needs_features=features is None), name)
+        arrays = arrays_from_networkx(
+            graph, Reading(label, ignore, columns, weight=weight, needs_features=features is None), name
+        )
         return cls.from_arrays(**arrays, features=features, name=name)
 
     @classmethod
@@ -240,7 +245,9 @@ class Graph:
             ignore: columns of nodes to leave out.
             columns: what columns of nodes are, such as ``{"zip": "category"}``: number, count, flag, date, category or text.
                 By default that is decided by what is in them (docs/data.md).
-            source, target: the columns of edges with the ends of an edge, where these are not their names.
+            source, target, weight, id: the columns with the ends and weights of edges and the ids of nodes, where these are
+                not their names.
+            bipartite: source 7 and target 7 are different nodes; their ids become "source:7" and "target:7", by the headers.
             features: make features from the edges, "degree" or "positional".
         """
         from graphkin.graphs.tables import UNUSABLE, Reading, arrays_from_tables

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 
-from graphkin.errors import GraphError, SettingError, argument, check_text, first_line, shown
+from graphkin.errors import GraphError, SettingError, argument, check_flag, check_text, first_line, shown
 from graphkin.graphs import arrow
 from graphkin.graphs.arrow import ID, SUFFIXES
 from graphkin.graphs.columns import (
@@ -38,6 +38,9 @@ class Words(TypedDict, total=False):
     columns: Mapping[str, str] | None
     source: str | None
     target: str | None
+    weight: str | None
+    id: str | None
+    bipartite: bool
 
 
 @dataclass(frozen=True)
@@ -49,11 +52,15 @@ class Reading:
     columns: Mapping[str, str] | None = None
     source: str | None = None
     target: str | None = None
+    weight: str | None = None
+    id: str | None = None
+    bipartite: bool = False
     needs_features: bool = True
 
     def __post_init__(self) -> None:
         check_text("label", self.label)
-        for name in ("source", "target"):
+        check_flag("bipartite", self.bipartite)
+        for name in ("source", "target", "weight", "id"):
             check_text(name, getattr(self, name), optional=True)
         if not isinstance(self.ignore, list | tuple) or not all(isinstance(column, str) for column in self.ignore):
             raise SettingError(f"ignore must be a list of names of columns, found {shown(self.ignore)}.")
@@ -64,54 +71,78 @@ def arrays_from_tables(edges: str | Path, nodes: str | Path | None, how: Reading
     """What :meth:`Graph.from_arrays` takes. Without a nodes table, the nodes are those that edges mention."""
     edge_path = checked_path(edges)
     with reading(edge_path, UNUSABLE, GraphError):
-        ends, weight = _edges(edge_path, how)
-        ids: Any = arrow.mentioned(ends) if nodes is None else None
+        found = _edges(edge_path, how)
+        ids: Any = arrow.mentioned(found.ends) if nodes is None else None
     about: dict[str, Any] = {}
     if nodes is not None:
         node_path = checked_path(nodes)
         with reading(node_path, UNUSABLE, GraphError):
-            ids, about = _nodes(node_path, arrow.read_table(node_path, text=(ID,)), how)
-    return _joined(edge_path, ends, weight, ids, about)
+            ids, about = _nodes(node_path, arrow.read_table(node_path, text=(ID, _plain(how.id or ID))), how)
+    return _joined(edge_path, found, ids, about)
 
 
 def arrays_from_frames(edges: Any, nodes: Any, how: Reading) -> dict[str, Any]:
     """The same from DataFrames or Arrow tables."""
     names = Path("edges"), Path("nodes")
     with reading(names[0], UNUSABLE, GraphError):
-        ends, weight = _ends(names[0], arrow.table_from(names[0], edges), how)
-        ids: Any = arrow.mentioned(ends) if nodes is None else None
+        found = _ends(names[0], arrow.table_from(names[0], edges), how)
+        ids: Any = arrow.mentioned(found.ends) if nodes is None else None
     about: dict[str, Any] = {}
     if nodes is not None:
         with reading(names[1], UNUSABLE, GraphError):
-            ids, about = _nodes(names[1], arrow.table_from(names[1], nodes, index=ID), how)
-    return _joined(names[0], ends, weight, ids, about)
+            ids, about = _nodes(names[1], arrow.table_from(names[1], nodes, index=_plain(how.id or ID)), how)
+    return _joined(names[0], found, ids, about)
 
 
-def _joined(path: Path, ends: list[Any], weight: np.ndarray | None, ids: Any, about: dict[str, Any]) -> dict[str, Any]:
+def _joined(path: Path, edges: Edges, ids: Any, about: dict[str, Any]) -> dict[str, Any]:
     if len(ids) == 0:
         raise GraphError(f"the graph has no nodes: {path} has no rows.")
     with reading(path, UNUSABLE, GraphError):
-        places = [arrow.places_of(path, end, column, ids) for end, column in zip((SOURCE, TARGET), ends, strict=True)]
+        places = [arrow.places_of(path, end, column, ids) for end, column in zip((SOURCE, TARGET), edges.ends, strict=True)]
         names = ids.to_numpy(zero_copy_only=False)
-    return {"x": None, **about, "edge_index": np.stack(places), "edge_weight": weight, "ids": names, "num_nodes": len(names)}
+    found = {"edge_index": np.stack(places), "edge_weight": edges.weight, "notes": edges.notes}
+    return {"x": None, **about, **found, "ids": names, "num_nodes": len(names)}
 
 
-def _edges(path: Path, how: Reading) -> tuple[list[Any], np.ndarray | None]:
+class Edges(NamedTuple):
+    """Both ends of every edge, weights where there are any, and what was left out."""
+
+    ends: list[Any]
+    weight: np.ndarray | None
+    notes: tuple[str, ...]
+
+
+def _edges(path: Path, how: Reading) -> Edges:
     said = [_plain(name) for name in (how.source, how.target) if name is not None]
     return _ends(path, arrow.read_table(path, text=(SOURCE, TARGET, *ALIASES, *said)), how)
 
 
-def _ends(path: Path, table: Any, how: Reading) -> tuple[list[Any], np.ndarray | None]:
-    """Both ends of every edge, and weights where there are any."""
-    said = {_plain(name): end for end, name in ((SOURCE, how.source), (TARGET, how.target)) if name is not None}
-    arrow.need_columns(path, table, tuple(said))
-    names = [said.get(name, name) for name in table.column_names]
-    if not {SOURCE, TARGET} & set(names):
-        names = [ALIASES.get(name, name) for name in names]
-    table = table.rename_columns(arrow.checked_names(path, names))
-    arrow.need_columns(path, table, (SOURCE, TARGET))
+def _ends(path: Path, table: Any, how: Reading) -> Edges:
+    said = [(SOURCE, how.source), (TARGET, how.target), (WEIGHT, how.weight)]
+    names = {_plain(name): end for end, name in said if name is not None}
+    arrow.need_columns(path, table, tuple(names))
+    found = dict(zip(arrow.renamed(path, table.column_names, names, ALIASES), table.column_names, strict=True))
+    if not {SOURCE, TARGET} <= set(found):
+        listed = ", ".join(table.column_names[:8]) or "none"
+        first, second = [*table.column_names, SOURCE, TARGET][:2]
+        raise GraphError(
+            f"{path} must have the columns source and target in its first line, found: {listed}; other names can be said: "
+            f"{argument('source', first)} {argument('target', second)}."
+        )
+    table = table.rename_columns(list(found))
     ends = [arrow.complete_column(path, table, end) for end in (SOURCE, TARGET)]
-    return ends, arrow.numbers(path, table, WEIGHT) if WEIGHT in table.column_names else None
+    if how.bipartite:
+        ends = [arrow.prefixed(column, f"{found[end]}:") for end, column in zip((SOURCE, TARGET), ends, strict=True)]
+    weight = arrow.numbers(path, table, WEIGHT) if WEIGHT in found else None
+    return Edges(ends, weight, _left_out([name for name in found if name not in (SOURCE, TARGET, WEIGHT)], weight is not None))
+
+
+def _left_out(names: Sequence[str], weighted: bool) -> tuple[str, ...]:
+    """Of what edges have besides; never dropped without a word."""
+    if not names:
+        return ()
+    hint = "" if weighted else f"; {argument('weight', names[0])} would use it as weights"
+    return (f"left out of the edges: {_listed(names)}{hint}",)
 
 
 def _plain(name: str) -> str:
@@ -120,7 +151,9 @@ def _plain(name: str) -> str:
 
 def _nodes(path: Path, table: Any, how: Reading) -> tuple[Any, dict[str, Any]]:
     """The ids, and what the other columns say."""
-    arrow.need_columns(path, table, (ID,))
+    wanted = _plain(how.id or ID)
+    arrow.need_columns(path, table, (wanted,))
+    table = table.rename_columns(arrow.renamed(path, table.column_names, {wanted: ID}))
     if table.num_rows == 0:
         raise GraphError(f"the graph has no nodes: {path} has no rows.")
     ids = arrow.ids_of(path, table)
@@ -219,13 +252,18 @@ def arrays_from_networkx(graph: Any, how: Reading, name: str) -> dict[str, Any]:
     ids = np.empty(len(nodes), dtype=object)
     ids[:] = nodes
     index = np.array([(place[a], place[b]) for a, b, _ in edges], dtype=np.int64).reshape(-1, 2).T
-    return {**about, "edge_index": index, "edge_weight": _weights(edges, name), "ids": ids, "num_nodes": len(nodes)}
+    return {**about, "edge_index": index, **_about_edges(edges, how, name), "ids": ids, "num_nodes": len(nodes)}
 
 
-def _weights(edges: Sequence[tuple[Any, Any, dict[str, Any]]], name: str) -> np.ndarray | None:
-    if not any(WEIGHT in attributes for _, _, attributes in edges):
-        return None
+def _about_edges(edges: Sequence[tuple[Any, Any, dict[str, Any]]], how: Reading, name: str) -> dict[str, Any]:
+    wanted = WEIGHT if how.weight is None else how.weight
+    names = {str(key): key for _, _, attributes in edges for key in attributes}
+    if wanted not in names:
+        if how.weight is not None:
+            raise GraphError(f"{name}: edges must have the attribute {wanted!r}, found {_listed(names) or 'none'}.")
+        return {"notes": _left_out(sorted(names), weighted=False)}
     try:
-        return np.array([float(attributes.get(WEIGHT, 1)) for _, _, attributes in edges])
+        weights = np.array([float(attributes.get(names[wanted], 1)) for _, _, attributes in edges])
     except (TypeError, ValueError, OverflowError) as error:
         raise GraphError(f"{name}: the weights of edges must be numbers: {first_line(error)}") from error
+    return {"edge_weight": weights, "notes": _left_out(sorted(set(names) - {wanted}), weighted=True)}

@@ -64,6 +64,21 @@ class ReadingOptions:
         str | None,
         typer.Option("--target", help="The column of edges where an edge ends. Default: target.", rich_help_panel=READING),
     ] = None
+    weight_column: Annotated[
+        str | None,
+        typer.Option("--weight", help="The column of edges with their weights. Default: weight.", rich_help_panel=READING),
+    ] = None
+    id_column: Annotated[
+        str | None, typer.Option("--id", help="The column of nodes with their ids. Default: id.", rich_help_panel=READING)
+    ] = None
+    bipartite: Annotated[
+        bool,
+        typer.Option(
+            "--bipartite",
+            help="Sources and targets are different nodes, even with equal ids: user:7 and item:7.",
+            rich_help_panel=READING,
+        ),
+    ] = False
     features: Annotated[
         str | None, typer.Option(help="Make features from the edges: degree or positional.", rich_help_panel=READING)
     ] = None
@@ -78,6 +93,9 @@ class ReadingOptions:
             "columns": parse_kinds(self.columns or ()),
             "source": self.source_column,
             "target": self.target_column,
+            "weight": self.weight_column,
+            "id": self.id_column,
+            "bipartite": self.bipartite,
             "features": self.features,
             "data_root": self.data_root,
         }
