@@ -88,10 +88,11 @@ def kind_of_text(values: Sequence[str | None]) -> str | None:
 def of_numbers(name: str, kind: str, values: np.ndarray) -> tuple[Column, Any]:
     """NaN is a missing value: 0, with a second feature that says so. A missing count is 0."""
     missing = np.isnan(values)
-    filled = np.where(missing, 0, values)[:, None]
+    with np.errstate(over="ignore"):  # infinite values are refused with the features
+        filled = np.where(missing, 0, values).astype(np.float32)
     if not missing.any() or kind == "count":
-        return Column(name, kind, (name,)), scipy.sparse.csc_matrix(filled)
-    return Column(name, kind, (name, f"{name} missing")), scipy.sparse.csc_matrix(np.hstack([filled, missing[:, None]]))
+        return Column(name, kind, (name,)), filled[:, None]
+    return Column(name, kind, (name, f"{name} missing")), np.stack([filled, missing], axis=1, dtype=np.float32)
 
 
 def of_categories(name: str, values: Sequence[str | None]) -> tuple[Column, Any]:
@@ -121,6 +122,8 @@ def _indicators(name: str, sign: str, kind: str, bags: Sequence[Sequence[str]], 
 
 
 def side_by_side(blocks: Sequence[Any]) -> Any:
-    """One matrix in float32, dense where that is smaller."""
-    whole = scipy.sparse.hstack(blocks, format="csr")
+    """One matrix in float32 from dense and sparse ones, dense where that is smaller."""
+    if all(isinstance(block, np.ndarray) for block in blocks):
+        return np.hstack(blocks, dtype=np.float32)
+    whole = scipy.sparse.hstack([scipy.sparse.csc_matrix(block) for block in blocks], format="csr")
     return whole.toarray().astype(np.float32) if 4 * whole.nnz > whole.shape[0] * whole.shape[1] else whole

@@ -97,11 +97,11 @@ class Recipe:
             blocks.append(_prepared(one, column, block))
             names += one.column.features
         if counts:
-            blocks.append(_unit_rows(scipy.sparse.hstack(counts, format="csc")))
+            blocks.append(_unit_rows(scipy.sparse.hstack([scipy.sparse.csc_matrix(one) for one in counts], format="csc")))
             names += [one.column.name for one in self.ingredients if one.column.kind == "count"]
         numbers = sum(one.column.kind in ("number", "date") for one in self.ingredients)
         if numbers:
-            blocks.append(scipy.sparse.csc_matrix(np.full((x.shape[0], 1), math.sqrt(numbers))))
+            blocks.append(np.full((x.shape[0], 1), math.sqrt(numbers)))
             names.append(CONSTANT)
         features = checked_features(side_by_side(blocks)).to(graph.edge_index.device)
         return replace(graph, x=features, feature_names=tuple(names), columns=(), prepared=True)
@@ -174,14 +174,14 @@ def prepared_graph(graph: Graph) -> Graph:
 
 def _learned(column: Column, block: Any) -> Ingredient:
     if column.kind in ("number", "date"):
-        values = block.toarray()
+        values = _dense(block)
         known = values[values[:, 1] == 0, 0] if column.marks_missing else values[:, 0]
         deviation = float(known.std()) if len(known) else 0.0
         mean = float(known.mean()) if len(known) else 0.0
         return Ingredient(column, mean, deviation if deviation > 1e-7 * abs(mean) else 1.0)
     if column.kind == "text":
         nodes = block.shape[0]
-        having = np.diff(block.indptr)
+        having = np.diff(scipy.sparse.csc_matrix(block).indptr)
         return Ingredient(column, weights=tuple((np.log((1 + nodes) / (1 + having)) + 1).tolist()))
     return Ingredient(column)
 
@@ -189,16 +189,16 @@ def _learned(column: Column, block: Any) -> Ingredient:
 def _prepared(one: Ingredient, column: Column, block: Any) -> Any:
     """The features that the model has for a column, from those that the graph has for it."""
     if one.column.kind in NUMERIC:
-        values = block.toarray()
+        values = _dense(block)
         missing = values[:, 1] if column.marks_missing else np.zeros(len(values))
         scaled = 2 * values[:, 0] - 1 if one.column.kind == "flag" else (values[:, 0] - one.mean) / one.deviation
         known = np.where(missing > 0, 0, scaled)
-        return scipy.sparse.csc_matrix(np.stack([known, missing][: len(one.column.features)], axis=1))
+        return np.stack([known, missing][: len(one.column.features)], axis=1).astype(np.float32)
     place = {name: i for i, name in enumerate(one.column.features)}
     pairs = [(i, place[name]) for i, name in enumerate(column.features) if name in place]
     rows, columns = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
     chosen = scipy.sparse.csc_matrix((np.ones(len(rows)), (rows, columns)), shape=(len(column.features), len(place)))
-    matched = block @ chosen
+    matched = scipy.sparse.csc_matrix(block) @ chosen
     return _unit_rows(matched @ scipy.sparse.diags(one.weights)) if one.column.kind == "text" else matched
 
 
@@ -208,9 +208,16 @@ def _unit_rows(block: Any) -> Any:
 
 
 def _columns(x: Features) -> Any:
+    """What columns can be taken from: an array, or a SciPy matrix."""
     if isinstance(x, SparseMatrix):
-        return scipy.sparse.csc_matrix(x.to(device="cpu").to_scipy(), dtype=np.float64)
-    return scipy.sparse.csc_matrix(x.to(device="cpu", dtype=torch.float64).numpy())
+        return scipy.sparse.csc_matrix(x.to(device="cpu").to_scipy())
+    return x.to(device="cpu", dtype=torch.float32).numpy()
+
+
+def _dense(block: Any) -> np.ndarray:
+    """In float64."""
+    values: np.ndarray = block if isinstance(block, np.ndarray) else block.toarray()
+    return values.astype(np.float64)
 
 
 def _check_kind(model: Column, found: Column) -> None:
