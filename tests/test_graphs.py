@@ -13,7 +13,7 @@ from graphkin import Graph
 from graphkin.errors import GraphError, SettingError
 from graphkin.graphs.arrays import row_scaled
 from graphkin.graphs.datasets import bundled_cora, load_dataset
-from graphkin.graphs.graph import as_graph
+from graphkin.graphs.inputs import as_graph
 from graphkin.graphs.readers import open_graph
 from graphkin.support.sparse import SparseMatrix
 

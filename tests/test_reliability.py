@@ -198,7 +198,7 @@ def test_control_characters_do_not_reach_the_terminal(folder: Path, capsys: Capt
     ("name", "value", "facts"),
     [
         ("method", 3, ["text"]),
-        ("progress", True, ["function", "bar", "lines"]),
+        ("progress", 3, ["function", "bar", "lines"]),
         ("preset", 3, ["text"]),
         ("device", None, ["text"]),
         ("checkpoint", 3, ["path"]),

@@ -141,9 +141,8 @@ def test_positional_features_are_eigenvectors() -> None:
         ("source,target\n,bob\n", NODES, r"edges\.csv: .*source.* found 1"),
         (EDGES, "id,f\nann,1\nbob,2\nann,3\n007,1\n", r"nodes\.csv: .*id.* found 1 .*'ann'"),
         (EDGES, "id,f\nann,1\n,2\n", r"nodes\.csv: .*id.* found 1"),
-        (EDGES, "id,f,city\nann,1,x\nbob,2,y\n007,1,z\n", r"nodes\.csv: .*found text.* 'city'.*--ignore city"),
-        (EDGES, "id,f\nann,1\nbob,\n007,1\n", r"nodes\.csv: .*found 1 missing in 'f'.* row 2"),
-        (EDGES, "id,f\nann,1\nbob,nan\n007,1\n", r"nodes\.csv: .*found 1 missing in 'f'"),
+        (EDGES, "id,f,city\nann,1,x\nbob,2,y\n007,1,z\n", r"nodes\.csv: .*found text.* 'city'.*ignore=\['city'\]"),
+        (EDGES, "id,f\nann,\nbob,\n007,\n", r"nodes\.csv: .*nothing.* 'f'.*ignore=\['f'\]"),
         (EDGES, "id,f\nann,1\nbob,inf\n007,1\n", r"nodes\.csv: .*finite.* found 1"),
         (EDGES, "id,f,f\nann,1,1\nbob,2,2\n007,1,1\n", r"nodes\.csv .*column.* found 'f' 2 times"),
         (EDGES, "id,f\nann,1,7\nbob,2\n", r"nodes\.csv"),
@@ -263,7 +262,7 @@ def test_other_names_for_the_ends_of_edges(tmp_path: Path) -> None:
 def test_embeddings_follow_their_ids_into_another_order(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The same nodes in another order, and features in another order: the first is matched, the second refused."""
+    """The same nodes in another order, and columns in another order: both are matched. Another column is refused."""
     monkeypatch.chdir(tmp_path)
     for name in ("one", "sorted", "columns"):
         (tmp_path / name).mkdir()
@@ -277,10 +276,13 @@ def test_embeddings_follow_their_ids_into_another_order(
     np.testing.assert_array_equal(found[1], found[0][places])
     swapped = "id,width,label,height\nann,2,red,1.5\nbob,3,blue,0\n007,4,red,2.5\n"
     written(tmp_path / "columns", nodes=swapped)
+    assert run(["embed", "run/model.graphkin", "columns", "--out", "z.npy"]) == 0
+    np.testing.assert_allclose(np.load("z.npy"), np.load("run/embeddings.npy"), atol=1e-5)
+    written(tmp_path / "columns", nodes=swapped.replace("width", "depth"))
     capsys.readouterr()
-    assert run(["embed", "run/model.graphkin", "columns", "--out", "z.npy"]) == 2
+    assert run(["embed", "run/model.graphkin", "columns", "--out", "y.npy"]) == 2
     line = capsys.readouterr().err
-    assert "height, width" in line and "found width, height" in line
+    assert "'width'" in line and "'depth', 'height'" in line
     assert run(["evaluate", "run/embeddings.npy"]) == 2
     assert "3 nodes" in capsys.readouterr().err, "the graph of the run"
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import difflib
 import math
 import numbers
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 LARGEST_NUMBER = 1e18
 """of a setting: PyTorch multiplies by whole numbers of 64 bits"""
@@ -15,6 +17,26 @@ LONGEST_REASON, LONGEST_MESSAGE = 200, 2000
 def printable(text: str) -> str:
     """The text with control characters as their escapes: what stands in a user's file must not steer the terminal."""
     return "".join(char if char.isprintable() or char in "\n\t" else repr(char)[1:-1] for char in text)
+
+
+_on_command_line = ContextVar("on_command_line", default=False)
+
+
+@contextmanager
+def flags() -> Iterator[None]:
+    """Within, messages name arguments as the command line does: --label kind, and not label='kind'."""
+    before = _on_command_line.set(True)
+    try:
+        yield
+    finally:
+        _on_command_line.reset(before)
+
+
+def argument(name: str, value: object, written: str | None = None) -> str:
+    """An argument as the user would write it; ``written`` is its value on the command line."""
+    if _on_command_line.get():
+        return f"--{name.replace('_', '-')} {value if written is None else written}"
+    return f"{name}={value!r}"
 
 
 def first_line(error: BaseException) -> str:

@@ -108,7 +108,8 @@ def table(name: str) -> Path:
 
 
 HOW = {"preset": None, "device": "cpu", "progress": "none", "similarity": None}
-READ = {"label": "label", "ignore": (), "features": None}
+READ = {"label": "label", "ignore": (), "columns": None, "features": None}
+ENDS = {"source": None, "target": None, "weight": None, "id": None, "bipartite": False}
 SPECS = (
     Spec("fit", trained, lambda: {
         "data": graph(), "method": "grace+", **HOW, "seed": 0, "memory": None, "checkpoint": None, "checkpoint_every": 1,
@@ -136,10 +137,11 @@ SPECS = (
     Spec("from_data", Graph.from_data, lambda: {"data": data(), "name": "small", "features": None}),
     Spec("from_scipy", Graph.from_scipy, lambda: {"adjacency": adjacency(), "x": arrays()["x"], "y": arrays()["y"]}),
     Spec("from_networkx", Graph.from_networkx, lambda: {"graph": networkx_graph(), **READ, "name": "small"}),
-    Spec("from_tables", Graph.from_tables, lambda: {"edges": table("edges"), "nodes": table("nodes"), **READ, "name": None}),
+    Spec("from_tables", Graph.from_tables, lambda: {
+        "edges": table("edges"), "nodes": table("nodes"), **READ, **ENDS, "name": None}),
     Spec("from_npz", Graph.from_npz, lambda: {"path": originals().graph, "name": None, "features": None}),
     Spec("open_graph", graphkin.open_graph, lambda: {
-        "name_or_path": table("edges"), "nodes": table("nodes"), **READ, "data_root": None}),
+        "name_or_path": table("edges"), "nodes": table("nodes"), **READ, **ENDS, "data_root": None}),
     Spec("load", graphkin.load, lambda: {"path": originals().model}),
     Spec("NodeEmbedder", embedder, lambda: {
         "X": graph(), "method": "grace+", "epochs": 1, "preset": None, "random_state": 0, "seed": None, "device": "cpu",

@@ -12,7 +12,7 @@ import sys
 from typing import Any
 
 from graphkin.commands.loading import loading
-from graphkin.errors import InputError, first_line, is_lack_of_memory, printable
+from graphkin.errors import InputError, first_line, flags, is_lack_of_memory, printable
 from graphkin.support import signals
 from graphkin.support.launch import LostError, ToldElsewhereError
 
@@ -38,7 +38,7 @@ def run(arguments: list[str]) -> int:
     """Exit status: 0 success, 2 the user's mistake in one line, 1 an internal error, 130 Ctrl-C, 143 SIGTERM."""
     from graphkin.commands.app import app
 
-    with signals.sigterm_obeyed():
+    with signals.sigterm_obeyed(), flags():
         try:
             status = app(arguments, prog_name="graphkin", standalone_mode=False)
         except InputError as error:

@@ -12,7 +12,10 @@ from graphkin.training.fitted import load
 
 def run(options: Embed) -> None:
     fitted = load(options.model)
-    graph = open_graph(options.graph, **options.reading())
+    reading = options.reading()
+    if fitted.recipe is not None:
+        reading["columns"] = fitted.recipe.kinds | reading["columns"]
+    graph = open_graph(options.graph, **reading)
     target = check_file(options.out, overwrite=options.overwrite)
     embeddings = fitted.embed(graph)
     write_embeddings(target, embeddings, graph.ids)

@@ -89,9 +89,7 @@ def trained(options: Fit, planned: Plan, folder: Path, among: Peers) -> Fitted:
         remove_own_pageranks(folder)
     progress = "visible" if among.first and not options.quiet else "none"
     if progress != "none":
-        print(f"plan: {planned.execution}", file=sys.stderr)
-        if planned.chosen is not None:
-            print(f"chosen by the graph: {planned.chosen}", file=sys.stderr)
+        print("\n".join(planned.lines()), file=sys.stderr)
     checkpoint = folder / CHECKPOINT if options.resumes else None
     try:
         fitted = planned.fit(options.seed, progress, checkpoint, options.checkpoint_every or 1)

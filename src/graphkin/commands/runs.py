@@ -165,6 +165,7 @@ def run_record(fitted: Fitted, graph: Graph, scores: dict[str, Any], source: dic
             "notes": list(graph.notes),
             "content": graph.content,
             **({} if source is None else {"source": source}),
+            "columns": None if fitted.recipe is None else str(fitted.recipe),
         },
         "scores": scores,
         "seconds": fitted.seconds,

@@ -14,6 +14,7 @@ from graphkin.evaluation.scores import Scores
 from graphkin.execution.memory import whole_memory
 from graphkin.graphs.adjacency import normalised_adjacency
 from graphkin.graphs.graph import Graph
+from graphkin.graphs.recipes import prepared_graph
 from graphkin.methods import Method
 from graphkin.training.fitted import Fitted
 from graphkin.training.modules import untrained_modules
@@ -64,6 +65,8 @@ def propagated_features(graph: Graph, steps: int = 2) -> Tensor | Rows:
 
 def untrained(graph: Graph, method: Method, seed: int = 0) -> Tensor:
     """The embeddings of the method's encoder before any training."""
+    if method.feature_scale in ("auto", "columns"):
+        graph = prepared_graph(graph)
     classes = graph.num_classes if method.needs_labels else 0
     modules = untrained_modules(method, graph, classes, seed)
     return Fitted(method, modules, graph.num_features, classes, seed).embed(graph)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -14,18 +14,16 @@ from graphkin.evaluation.protocols import PROTOCOLS, Protocol
 from graphkin.evaluation.rows import Rows, checked_rows
 from graphkin.evaluation.scores import Scores
 from graphkin.evaluation.scoring import Subject
-from graphkin.graphs.graph import Graph, as_graph
+from graphkin.graphs.graph import Graph
+from graphkin.graphs.inputs import GraphLike, as_graph
 from graphkin.graphs.splits import Split
-
-if TYPE_CHECKING:
-    from torch_geometric.data import Data
 
 MOST_SPLITS = 100_000
 
 
 def evaluate(
     embeddings: Tensor | Rows,
-    data: Graph | Data,
+    data: GraphLike,
     *,
     protocol: str | Protocol = "grace",
     splits: int | Sequence[Split] = 10,

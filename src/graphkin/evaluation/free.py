@@ -23,6 +23,7 @@ from graphkin.graphs.adjacency import normalised_adjacency
 from graphkin.graphs.arrays import SPARSE_BELOW, Features
 from graphkin.graphs.diffusion import pagerank_diffusion, powers, unit_length
 from graphkin.graphs.graph import Graph
+from graphkin.graphs.recipes import prepared_graph
 from graphkin.support.sparse import SparseMatrix
 
 
@@ -64,7 +65,7 @@ class FreeRows(Mapping[str, Rows]):
     """The rows of :data:`FREE` for a graph, each computed when it is asked for and not kept."""
 
     def __init__(self, graph: Graph) -> None:
-        self.x = unit_length(graph.x)
+        self.x = unit_length(prepared_graph(graph).x)
         self.adjacency = normalised_adjacency(graph.edge_index, graph.num_nodes, self_loops=True, edge_weight=graph.edge_weight)
 
     def bytes_of(self, name: str) -> int:

@@ -9,7 +9,7 @@ import scipy.sparse
 import torch
 from torch import Tensor
 
-from graphkin.errors import GraphError, SettingError, first_line, shown
+from graphkin.errors import GraphError, SettingError, argument, first_line, shown
 from graphkin.support.sparse import SparseMatrix
 
 SPARSE_BELOW = 0.1
@@ -17,12 +17,15 @@ SPARSE_BELOW = 0.1
 MOST_CLASSES = 100_000
 MOST_FEATURES = 2**24
 
-NO_FEATURES = (
-    "the graph has no node features. Give some, or let graphkin make them from the edges: features='degree' (how many "
-    "neighbours a node has) or features='positional' (where it lies in the graph); on the command line --features."
-)
-
 Features = Tensor | SparseMatrix
+
+
+def no_features() -> str:
+    return (
+        "the graph has no node features. Give some, or let graphkin make them from the edges: "
+        f"{argument('features', 'degree')} (how many neighbours a node has) or {argument('features', 'positional')} (where it "
+        "lies in the graph)."
+    )
 
 
 def checked_features(x: Any) -> Features:

@@ -86,6 +86,27 @@ def table_of(columns: Mapping[str, Iterable[Any]], rows: int) -> pa.Table:
     return pa.table(arrays) if arrays else pa.table({"": pa.nulls(rows)}).drop([""])
 
 
+def table_from(name: Path, frame: Any, index: str | None = None) -> pa.Table:
+    """A table from a DataFrame of pandas or polars; an ``index`` becomes the column of that name where there is none."""
+    if hasattr(frame, "index") and hasattr(frame, "columns"):
+        columns = {str(column): frame[column].to_numpy() for column in frame.columns}
+        if index is not None and index not in checked_names(name, list(columns)):
+            columns = {index: np.asarray(frame.index), **columns}
+        table = pa.table([_column(name, column, values) for column, values in columns.items()], names=list(columns))
+    elif isinstance(frame, pa.Table) or hasattr(frame, "__arrow_c_stream__"):
+        table = pa.table(frame)
+    else:
+        raise GraphError(f"{name} must be a DataFrame or an Arrow table, found {type(frame).__name__}.")
+    return table.rename_columns(checked_names(name, table.column_names))
+
+
+def _column(table: Path, name: str, values: np.ndarray) -> pa.Array:
+    try:
+        return pa.array(values, from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        raise GraphError(f"{table}: the column {name!r} must be of one type: {first_line(error)}") from error
+
+
 def write_table(path: Path, ids: np.ndarray, columns: Mapping[str, np.ndarray]) -> None:
     """As Parquet or CSV, by the suffix. Ids that are not whole numbers are written as text."""
     write_columns(path, {ID: ids, **columns})
@@ -93,19 +114,28 @@ def write_table(path: Path, ids: np.ndarray, columns: Mapping[str, np.ndarray]) 
 
 def write_columns(path: Path, columns: Mapping[str, np.ndarray]) -> None:
     """As Parquet or CSV, by the suffix. What is not a number is written as text."""
-    arrays = {
-        name: pa.array(c) if c.dtype.kind in "iufb" else pa.array([str(v) for v in c], pa.string())
-        for name, c in columns.items()
-    }
-    table = pa.table(arrays)
+    table = pa.table({name: _numbers_or_text(values) for name, values in columns.items()})
     if path.suffix.lower() == ".parquet":
         write_whole(path, lambda file: pa.parquet.write_table(table, file))
     else:
         write_whole(path, lambda file: pa.csv.write_csv(table, file))
 
 
-def _array(values: np.ndarray) -> pa.Array:
+def _numbers_or_text(values: np.ndarray) -> pa.Array:
     return pa.array(values) if values.dtype.kind in "biuf" else pa.array([str(value) for value in values], pa.string())
+
+
+def renamed(path: Path, names: Sequence[str], said: Mapping[str, str], otherwise: Mapping[str, str] | None = None) -> list[str]:
+    """The names of columns after those that are ``said`` took others; a column that had such a name keeps out of their way."""
+    taken = {new for old, new in said.items() if old != new}
+    found = [said.get(name, f"{name} (column)" if name in taken else name) for name in names]
+    if otherwise and not set(otherwise.values()) & set(found):
+        found = [otherwise.get(name, name) for name in found]
+    return checked_names(path, found)
+
+
+def prefixed(column: pa.ChunkedArray, prefix: str) -> pa.ChunkedArray:
+    return pc.binary_join_element_wise(prefix, column.cast(pa.string()), "")
 
 
 def need_columns(path: Path, table: pa.Table, wanted: Sequence[str]) -> None:
@@ -211,6 +241,31 @@ def _feature(path: Path, name: str, found: pa.ChunkedArray) -> np.ndarray:
         )
     values: np.ndarray = found.cast(pa.float32(), safe=False).to_numpy()
     return values
+
+
+def as_numbers(found: pa.ChunkedArray) -> np.ndarray:
+    """In float64, dates as days since 1970, NaN where a value is missing."""
+    if pa.types.is_temporal(found.type):
+        found = pc.divide(pc.cast(pc.cast(found, pa.timestamp("ms"), safe=False), pa.int64()).cast(pa.float64()), 86_400_000.0)
+    values: np.ndarray = found.cast(pa.float64(), safe=False).to_numpy()
+    return values
+
+
+def as_texts(found: pa.ChunkedArray) -> list[str | None]:
+    """None where a value is missing."""
+    return [value or None for value in found.cast(pa.string()).to_pylist()]
+
+
+def is_date(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_date(kind) or pa.types.is_timestamp(kind))
+
+
+def is_flag(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_boolean(kind))
+
+
+def is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def is_number(kind: pa.DataType) -> bool:

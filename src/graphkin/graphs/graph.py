@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import scipy.sparse
@@ -17,22 +17,26 @@ from torch import Tensor
 from graphkin.errors import GraphError, check_text, check_whole, shown
 from graphkin.graphs.archives import arrays_from_npz
 from graphkin.graphs.arrays import (
-    NO_FEATURES,
     Features,
     checked_edges,
     checked_features,
     checked_ids,
     checked_labels,
     checked_mask,
+    no_features,
 )
-from graphkin.graphs.pyg import MASKS, arrays_from_data, data_from_graph, is_data
+from graphkin.graphs.columns import Column, check_columns
+from graphkin.graphs.pyg import MASKS, arrays_from_data, data_from_graph
 from graphkin.graphs.splits import Split, splits_of_masks
 from graphkin.graphs.structural import structural_features
-from graphkin.support.files import checked_path, reading
+from graphkin.support.files import checked_path
+from graphkin.support.files import reading as reading_file
 from graphkin.support.sparse import SparseMatrix, check_compressed
 
 if TYPE_CHECKING:
     from torch_geometric.data import Data
+
+    from graphkin.graphs.tables import Words
 
 MOST_NODES = 2**31 - 1
 
@@ -65,6 +69,10 @@ class Graph:
     feature_names: tuple[str, ...] = ()
     """The columns that the features come from, where they have names."""
     notes: tuple[str, ...] = ()
+    columns: tuple[Column, ...] = ()
+    """The columns of the table that the features come from, and what they are; none where the features are an array."""
+    prepared: bool = False
+    """The columns were prepared for training: numbers are standardised."""
 
     def __repr__(self) -> str:
         counts = f"{self.num_nodes} nodes, {self.num_edges} edges, {self.num_features} features, {self.num_classes} classes"
@@ -99,6 +107,8 @@ class Graph:
         parts += [self.train_mask, self.val_mask, self.test_mask]
         parts += [nodes for split in self.public_splits for nodes in split.parts().values()]
         digest = hashlib.sha256()
+        if any(column.kind != "count" for column in self.columns):
+            digest.update(repr(self.columns).encode())
         for part in parts:
             if part is not None:
                 digest.update(f"{part.dtype} {tuple(part.shape)}".encode() + part.cpu().numpy().tobytes())
@@ -137,6 +147,8 @@ class Graph:
         name: str = "graph",
         class_names: Sequence[str] = (),
         feature_names: Sequence[str] = (),
+        columns: Sequence[Column] = (),
+        notes: Sequence[str] = (),
     ) -> Graph:
         """A graph from NumPy, SciPy or PyTorch arrays; features may be sparse.
 
@@ -151,9 +163,10 @@ class Graph:
         nodes = _count(num_nodes) if given is None else int(given.shape[0])
         edges = checked_edges(edge_index, nodes, edge_weight)
         if features is not None:
-            given = structural_features(edges.pairs, nodes, features)
+            given, columns = structural_features(edges.pairs, nodes, features), ()
         if given is None:
-            raise GraphError(NO_FEATURES)
+            raise GraphError(no_features())
+        check_columns(columns, int(given.shape[1]))
         masks = [checked_mask(what, mask, nodes) for what, mask in zip(MASKS, (train_mask, val_mask, test_mask), strict=True)]
         train, val, test = (None if mask is None else mask[:, 0] for mask in masks)
         return cls(
@@ -168,16 +181,18 @@ class Graph:
             ids=checked_ids(ids, nodes),
             name=name,
             class_names=tuple(class_names),
-            feature_names=tuple(feature_names),
-            notes=edges.notes,
+            feature_names=tuple(feature_names) or tuple(feature for column in columns for feature in column.features),
+            notes=(*edges.notes, *notes),
+            columns=tuple(columns),
         )
 
     @classmethod
-    def from_data(cls, data: Data, name: str = "graph", *, features: str | None = None) -> Graph:
-        """A graph from ``torch_geometric.data.Data`` with ``edge_index`` and ``x`` (or ``features`` to make)."""
-        arrays, notes = arrays_from_data(data, features)
-        graph = cls.from_arrays(**arrays, features=features, name=name)
-        return replace(graph, notes=graph.notes + notes)
+    def from_data(cls, data: Data, name: str = "graph", *, features: str | None = None, weight: str = "edge_weight") -> Graph:
+        """A graph from ``torch_geometric.data.Data`` with ``edge_index`` and ``x`` (or ``features`` to make).
+
+        Weights of edges are in ``data.edge_weight``; ``weight="edge_attr"`` takes them from there.
+        """
+        return cls.from_arrays(**arrays_from_data(data, features, weight), features=features, name=name)
 
     @classmethod
     def from_scipy(cls, adjacency: Any, x: Any = None, y: Any = None, **options: Any) -> Graph:
@@ -195,12 +210,22 @@ class Graph:
 
     @classmethod
     def from_networkx(
-        cls, graph: Any, *, label: str = "label", ignore: Sequence[str] = (), features: str | None = None, name: str = "graph"
+        cls,
+        graph: Any,
+        *,
+        label: str = "label",
+        ignore: Sequence[str] = (),
+        columns: Mapping[str, str] | None = None,
+        weight: str | None = None,
+        features: str | None = None,
+        name: str = "graph",
     ) -> Graph:
-        """A graph from NetworkX: numeric node attributes are features, ``label`` the class, "weight" that of an edge."""
-        from graphkin.graphs.tables import arrays_from_networkx
+        """A graph from NetworkX: attributes of nodes are read as columns of a table are; ``weight`` is that of edges."""
+        from graphkin.graphs.tables import Reading, arrays_from_networkx
 
-        arrays = arrays_from_networkx(graph, label=label, ignore=ignore, needs_features=features is None, name=name)
+        arrays = arrays_from_networkx(
+            graph, Reading(label, ignore, columns, weight=weight, needs_features=features is None), name
+        )
         return cls.from_arrays(**arrays, features=features, name=name)
 
     @classmethod
@@ -209,18 +234,42 @@ class Graph:
         edges: str | Path,
         nodes: str | Path | None = None,
         *,
-        label: str = "label",
-        ignore: Sequence[str] = (),
         features: str | None = None,
         name: str | None = None,
+        **reading: Unpack[Words],
     ) -> Graph:
-        """A graph from CSV, TSV or Parquet: edges (source, target, weight if any) and nodes (id, features, label if any)."""
-        from graphkin.graphs.tables import UNUSABLE, arrays_from_tables
+        """A graph from CSV, TSV or Parquet: edges (source, target, weight if any) and nodes (id, features, label if any).
+
+        Args:
+            label: the column of nodes with the class, if there is one; "label" by default.
+            ignore: columns of nodes to leave out.
+            columns: what columns of nodes are, such as ``{"zip": "category"}``: number, count, flag, date, category or text.
+                By default that is decided by what is in them (docs/data.md).
+            source, target, weight, id: the columns with the ends and weights of edges and the ids of nodes, where these are
+                not their names.
+            bipartite: source 7 and target 7 are different nodes; their ids become "source:7" and "target:7", by the headers.
+            features: make features from the edges, "degree" or "positional".
+        """
+        from graphkin.graphs.tables import UNUSABLE, Reading, arrays_from_tables
 
         check_text("name", name, optional=True)
-        arrays = arrays_from_tables(edges, nodes, label=label, ignore=ignore, needs_features=features is None)
-        with reading(str(edges) if nodes is None else f"{edges} and {nodes}", UNUSABLE, GraphError):
+        arrays = arrays_from_tables(edges, nodes, Reading(**reading, needs_features=features is None))
+        with reading_file(str(edges) if nodes is None else f"{edges} and {nodes}", UNUSABLE, GraphError):
             return cls.from_arrays(**arrays, features=features, name=name or Path(edges).stem)
+
+    @classmethod
+    def from_pandas(
+        cls, edges: Any, nodes: Any = None, *, features: str | None = None, name: str = "graph", **reading: Unpack[Words]
+    ) -> Graph:
+        """A graph from DataFrames (pandas, polars) or Arrow tables, by the rules and with the arguments of :meth:`from_tables`.
+
+        Where ``nodes`` has no column "id", its index has the ids.
+        """
+        from graphkin.graphs.tables import Reading, arrays_from_frames
+
+        check_text("name", name)
+        arrays = arrays_from_frames(edges, nodes, Reading(**reading, needs_features=features is None))
+        return cls.from_arrays(**arrays, features=features, name=name)
 
     @classmethod
     def from_npz(cls, path: str | Path, name: str | None = None, *, features: str | None = None) -> Graph:
@@ -234,17 +283,9 @@ class Graph:
         path = checked_path(path)
         if not path.is_file():
             raise GraphError(f"no graph file at {path}.")
-        with reading(path, "is not a readable .npz archive of plain arrays", GraphError):
+        with reading_file(path, "is not a readable .npz archive of plain arrays", GraphError):
             arrays = arrays_from_npz(path, needs_features=features is None)
             return cls.from_arrays(**arrays, features=features, name=name or path.stem)
-
-
-def as_graph(data: Graph | Data) -> Graph:
-    if isinstance(data, Graph):
-        return data
-    if is_data(data):
-        return Graph.from_data(data)
-    raise GraphError(f"a graph must be a graphkin.Graph or a torch_geometric.data.Data, found {type(data).__name__}.")
 
 
 def _count(num_nodes: int | None) -> int:

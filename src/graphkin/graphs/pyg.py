@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import torch
 from torch import Tensor
 
-from graphkin.errors import GraphError
-from graphkin.graphs.arrays import NO_FEATURES
+from graphkin.errors import GraphError, check_text
+from graphkin.graphs.arrays import no_features
 from graphkin.support.files import check_memory
 from graphkin.support.sparse import SparseMatrix
 
@@ -29,20 +29,28 @@ def is_data(thing: object) -> TypeGuard[Data]:
     return library is not None and isinstance(thing, library.Data)
 
 
-def arrays_from_data(data: Data, features: str | None) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """What :meth:`Graph.from_arrays` takes, and notes on what was ignored."""
+def arrays_from_data(data: Data, features: str | None, weight: str = "edge_weight") -> dict[str, Any]:
+    """What :meth:`Graph.from_arrays` takes, with notes on what was ignored."""
+    check_text("weight", weight)
     if not is_data(data):
         raise GraphError(f"data must be a torch_geometric.data.Data, found {type(data).__name__}.")
     if data.edge_index is None:
         raise GraphError("data.edge_index is missing: edges of shape [2, edges] are needed.")
     if data.x is None and features is None:
-        raise GraphError(f"data.x is missing: {NO_FEATURES}")
+        raise GraphError(f"data.x is missing: {no_features()}")
     notes: tuple[str, ...] = ()
     y = data.get("y")
     if isinstance(y, Tensor) and (y.is_floating_point() or y.dim() > 1 + (y.dim() == 2 and y.size(1) == 1)):
         y, notes = None, ("labels ignored: not one class per node",)
-    arrays = {"x": data.x, "edge_index": data.edge_index, "y": y, "num_nodes": data.num_nodes}
-    return arrays | {name: data.get(name) for name in ("edge_weight", *MASKS)}, notes
+    weights = data.get(weight)
+    if weights is None and weight != "edge_weight":
+        raise GraphError(f"data.{weight} is missing, and weight={weight!r} asks for it.")
+    if isinstance(weights, Tensor) and weights.dim() == 2 and weights.size(1) == 1:
+        weights = weights[:, 0]
+    if weight != "edge_attr" and data.get("edge_attr") is not None:
+        notes += ("edge_attr left out; Graph.from_data(data, weight='edge_attr') would use it as weights",)
+    arrays = {"x": data.x, "edge_index": data.edge_index, "y": y, "num_nodes": data.num_nodes, "edge_weight": weights}
+    return arrays | {name: data.get(name) for name in MASKS} | {"notes": notes}
 
 
 def data_from_graph(graph: Graph, *, sparse: bool) -> Data:

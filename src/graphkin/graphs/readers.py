@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,12 @@ def open_graph(
     nodes: str | Path | None = None,
     label: str = "label",
     ignore: Sequence[str] = (),
+    columns: Mapping[str, str] | None = None,
+    source: str | None = None,
+    target: str | None = None,
+    weight: str | None = None,
+    id: str | None = None,
+    bipartite: bool = False,
     features: str | None = None,
     data_root: str | Path | None = None,
 ) -> Graph:
@@ -30,7 +36,9 @@ def open_graph(
 
     A path may be a folder with ``edges`` and ``nodes`` tables, an edges table (``nodes`` is then the file with the nodes), a
     ``.npz`` archive, or a ``.graphml`` or ``.gexf`` file. ``label`` is the column or attribute with the class, ``ignore`` names
-    columns to leave out, and ``features`` makes features from the edges ("degree", "positional").
+    columns to leave out, ``columns`` says what columns are (``{"zip": "category"}``), ``source``, ``target``
+    and ``weight`` name the columns of an edges table and ``id`` that of a nodes table, with ``bipartite`` equal ids of sources
+    and targets are different nodes, and ``features`` makes features from the edges ("degree", "positional").
     """
     if features is not None:
         check_choice("features", features, KINDS)
@@ -43,13 +51,13 @@ def open_graph(
     if not path.exists() and not path.suffix and len(path.parts) == 1:
         raise unknown("dataset (and no folder has that name)", str(name_or_path), DATASETS)
     suffix = path.suffix.lower()
-    columns: dict[str, Any] = {"label": label, "ignore": ignore, "features": features}
+    reads: dict[str, Any] = {"label": label, "ignore": ignore, "columns": columns, "weight": weight, "features": features}
     if path.is_dir() or suffix in (".csv", ".tsv", ".parquet"):
-        return _from_tables(path, nodes, columns)
+        return _from_tables(path, nodes, reads | {"source": source, "target": target, "id": id, "bipartite": bipartite})
     if suffix in (".graphml", ".gexf"):
         graph = _read_xml(path)
         with reading(path, "holds what cannot be used", GraphError):
-            return Graph.from_networkx(graph, name=_name(path), **columns)
+            return Graph.from_networkx(graph, name=_name(path), **reads)
     if suffix == ".npz":
         return Graph.from_npz(path, _name(path), features=features)
     allowed = ", ".join(SUFFIXES)

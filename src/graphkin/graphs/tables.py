@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 
-from graphkin.errors import GraphError, SettingError, check_text, first_line, shown
+from graphkin.errors import GraphError, SettingError, argument, check_flag, check_text, first_line, shown
 from graphkin.graphs import arrow
 from graphkin.graphs.arrow import ID, SUFFIXES
+from graphkin.graphs.columns import (
+    NUMERIC,
+    Column,
+    checked_kinds,
+    kind_of_text,
+    kinds_of_numbers,
+    of_categories,
+    of_numbers,
+    of_text,
+    side_by_side,
+)
 from graphkin.support.files import checked_path, reading
 
 SOURCE, TARGET, WEIGHT = "source", "target", "weight"
@@ -18,68 +30,193 @@ ALIASES = {"from": SOURCE, "to": TARGET, "src": SOURCE, "dst": TARGET}
 UNUSABLE = "holds what cannot be used"
 
 
-def arrays_from_tables(
-    edges: str | Path, nodes: str | Path | None, *, label: str, ignore: Sequence[str], needs_features: bool
-) -> dict[str, Any]:
+class Words(TypedDict, total=False):
+    """What a user says about tables, by name."""
+
+    label: str
+    ignore: Sequence[str]
+    columns: Mapping[str, str] | None
+    source: str | None
+    target: str | None
+    weight: str | None
+    id: str | None
+    bipartite: bool
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How to read tables: which columns there are, and what they are."""
+
+    label: str = "label"
+    ignore: Sequence[str] = ()
+    columns: Mapping[str, str] | None = None
+    source: str | None = None
+    target: str | None = None
+    weight: str | None = None
+    id: str | None = None
+    bipartite: bool = False
+    needs_features: bool = True
+
+    def __post_init__(self) -> None:
+        check_text("label", self.label)
+        check_flag("bipartite", self.bipartite)
+        for name in ("source", "target", "weight", "id"):
+            check_text(name, getattr(self, name), optional=True)
+        if not isinstance(self.ignore, list | tuple) or not all(isinstance(column, str) for column in self.ignore):
+            raise SettingError(f"ignore must be a list of names of columns, found {shown(self.ignore)}.")
+        checked_kinds(self.columns or {})
+
+
+def arrays_from_tables(edges: str | Path, nodes: str | Path | None, how: Reading) -> dict[str, Any]:
     """What :meth:`Graph.from_arrays` takes. Without a nodes table, the nodes are those that edges mention."""
-    check_words(label, ignore)
     edge_path = checked_path(edges)
     with reading(edge_path, UNUSABLE, GraphError):
-        ends, weight = _edges(edge_path)
-        ids: Any = arrow.mentioned(ends) if nodes is None else None
+        found = _edges(edge_path, how)
+        ids: Any = arrow.mentioned(found.ends) if nodes is None else None
     about: dict[str, Any] = {}
     if nodes is not None:
         node_path = checked_path(nodes)
         with reading(node_path, UNUSABLE, GraphError):
-            ids, about = _nodes(node_path, label, ignore, needs_features)
+            ids, about = _nodes(node_path, arrow.read_table(node_path, text=(ID, _plain(how.id or ID))), how)
+    return _joined(edge_path, found, ids, about)
+
+
+def arrays_from_frames(edges: Any, nodes: Any, how: Reading) -> dict[str, Any]:
+    """The same from DataFrames or Arrow tables."""
+    names = Path("edges"), Path("nodes")
+    with reading(names[0], UNUSABLE, GraphError):
+        found = _ends(names[0], arrow.table_from(names[0], edges), how)
+        ids: Any = arrow.mentioned(found.ends) if nodes is None else None
+    about: dict[str, Any] = {}
+    if nodes is not None:
+        with reading(names[1], UNUSABLE, GraphError):
+            ids, about = _nodes(names[1], arrow.table_from(names[1], nodes, index=_plain(how.id or ID)), how)
+    return _joined(names[0], found, ids, about)
+
+
+def _joined(path: Path, edges: Edges, ids: Any, about: dict[str, Any]) -> dict[str, Any]:
     if len(ids) == 0:
-        raise GraphError(f"the graph has no nodes: {edge_path} has no rows.")
-    with reading(edge_path, UNUSABLE, GraphError):
-        places = [arrow.places_of(edge_path, end, column, ids) for end, column in zip((SOURCE, TARGET), ends, strict=True)]
+        raise GraphError(f"the graph has no nodes: {path} has no rows.")
+    with reading(path, UNUSABLE, GraphError):
+        places = [arrow.places_of(path, end, column, ids) for end, column in zip((SOURCE, TARGET), edges.ends, strict=True)]
         names = ids.to_numpy(zero_copy_only=False)
-    return {"x": None, **about, "edge_index": np.stack(places), "edge_weight": weight, "ids": names, "num_nodes": len(names)}
+    found = {"edge_index": np.stack(places), "edge_weight": edges.weight, "notes": edges.notes}
+    return {"x": None, **about, **found, "ids": names, "num_nodes": len(names)}
 
 
-def check_words(label: object, ignore: object) -> None:
-    check_text("label", label)
-    if not isinstance(ignore, list | tuple) or not all(isinstance(column, str) for column in ignore):
-        raise SettingError(f"ignore must be a list of names of columns, found {shown(ignore)}.")
+class Edges(NamedTuple):
+    """Both ends of every edge, weights where there are any, and what was left out."""
+
+    ends: list[Any]
+    weight: np.ndarray | None
+    notes: tuple[str, ...]
 
 
-def _edges(path: Path) -> tuple[list[Any], np.ndarray | None]:
-    """Both ends of every edge, and weights where there are any."""
-    table = arrow.read_table(path, text=(SOURCE, TARGET, *ALIASES))
-    if not {SOURCE, TARGET} & set(table.column_names):
-        table = table.rename_columns(arrow.checked_names(path, [ALIASES.get(name, name) for name in table.column_names]))
-    arrow.need_columns(path, table, (SOURCE, TARGET))
+def _edges(path: Path, how: Reading) -> Edges:
+    said = [_plain(name) for name in (how.source, how.target) if name is not None]
+    return _ends(path, arrow.read_table(path, text=(SOURCE, TARGET, *ALIASES, *said)), how)
+
+
+def _ends(path: Path, table: Any, how: Reading) -> Edges:
+    said = [(SOURCE, how.source), (TARGET, how.target), (WEIGHT, how.weight)]
+    names = {_plain(name): end for end, name in said if name is not None}
+    arrow.need_columns(path, table, tuple(names))
+    found = dict(zip(arrow.renamed(path, table.column_names, names, ALIASES), table.column_names, strict=True))
+    if not {SOURCE, TARGET} <= set(found):
+        listed = ", ".join(table.column_names[:8]) or "none"
+        first, second = [*table.column_names, SOURCE, TARGET][:2]
+        raise GraphError(
+            f"{path} must have the columns source and target in its first line, found: {listed}; other names can be said: "
+            f"{argument('source', first)} {argument('target', second)}."
+        )
+    table = table.rename_columns(list(found))
     ends = [arrow.complete_column(path, table, end) for end in (SOURCE, TARGET)]
-    return ends, arrow.numbers(path, table, WEIGHT) if WEIGHT in table.column_names else None
+    if how.bipartite:
+        ends = [arrow.prefixed(column, f"{found[end]}:") for end, column in zip((SOURCE, TARGET), ends, strict=True)]
+    weight = arrow.numbers(path, table, WEIGHT) if WEIGHT in found else None
+    return Edges(ends, weight, _left_out([name for name in found if name not in (SOURCE, TARGET, WEIGHT)], weight is not None))
 
 
-def _nodes(path: Path, label: str, ignore: Sequence[str], needs_features: bool) -> tuple[Any, dict[str, Any]]:
+def _left_out(names: Sequence[str], weighted: bool) -> tuple[str, ...]:
+    """Of what edges have besides; never dropped without a word."""
+    if not names:
+        return ()
+    hint = "" if weighted else f"; {argument('weight', names[0])} would use it as weights"
+    return (f"left out of the edges: {_listed(names)}{hint}",)
+
+
+def _plain(name: str) -> str:
+    return name.strip().lower()
+
+
+def _nodes(path: Path, table: Any, how: Reading) -> tuple[Any, dict[str, Any]]:
     """The ids, and what the other columns say."""
-    table = arrow.read_table(path, text=(ID,))
-    arrow.need_columns(path, table, (ID,))
+    wanted = _plain(how.id or ID)
+    arrow.need_columns(path, table, (wanted,))
+    table = table.rename_columns(arrow.renamed(path, table.column_names, {wanted: ID}))
     if table.num_rows == 0:
         raise GraphError(f"the graph has no nodes: {path} has no rows.")
     ids = arrow.ids_of(path, table)
-    return ids, _about_nodes(path, table, label, [ID, *ignore], needs_features)
+    return ids, _about_nodes(path, table.drop([ID]), how)
 
 
-def _about_nodes(path: Path, table: Any, label: str, ignore: Sequence[str], needs_features: bool) -> dict[str, Any]:
-    """Features and classes. Every column that is neither ignored nor the label is a feature, and must be numeric."""
-    y, class_names = arrow.classes(table, label)
-    ignored = {name.strip().lower() for name in (label, *ignore)}
-    names = [name for name in table.column_names if name not in ignored] if needs_features else []
-    text = [name for name in names if not arrow.is_number(arrow.column(table, name).type)]
-    if text:
-        listed = ", ".join(repr(name) for name in text[:5]) + (", ..." if len(text) > 5 else "")
+def _about_nodes(path: Path, table: Any, how: Reading) -> dict[str, Any]:
+    """Features and classes. Every column that is neither ignored nor the label is a feature."""
+    y, class_names = arrow.classes(table, how.label)
+    ignored = {_plain(name) for name in (how.label, *how.ignore)}
+    names = [name for name in table.column_names if name not in ignored] if how.needs_features else []
+    found = {name: arrow.column(table, name) for name in names}
+    columns, x = _features(path, found, checked_kinds(how.columns or {}))
+    return {"x": x, "y": y, "class_names": class_names, "columns": columns}
+
+
+def _features(path: Path, found: dict[str, Any], said: dict[str, str]) -> tuple[tuple[Column, ...], Any]:
+    """What each column is, by what the user says and else by what is in it, and the features that hold it."""
+    absent = [name for name in said if name not in found]
+    if absent and found:
+        raise GraphError(f"{path} must have every column that columns names, found no {absent[0]!r} among {_listed(found)}.")
+    kinds = {name: _kind(path, name, column, said.get(name)) for name, column in found.items()}
+    numbers = {name: arrow.as_numbers(found[name]) for name, kind in kinds.items() if kind in (*NUMERIC, "")}
+    guessed = kinds_of_numbers({name: numbers[name] for name, kind in kinds.items() if kind == ""})
+    kinds |= guessed
+    unclear = [name for name, kind in kinds.items() if kind is None]
+    if unclear:
+        one = unclear[0]
+        as_category = argument("columns", {one: "category"}, f"{one}=category")
         raise GraphError(
-            f"{path}: features must be numbers, found text, dates or nothing in {listed}: encode them as numbers, "
-            f"leave them out (--ignore {text[0]}), or name the class (--label {text[0]})."
+            f"{path}: features must be numbers, dates, categories or text, found text that hardly repeats, or nothing, in "
+            f"{_listed(unclear)}: leave it out ({argument('ignore', [one], one)}), say what it is ({as_category} or text), or "
+            f"that it is the class ({argument('label', one)})."
         )
-    x = arrow.matrix(path, table, names) if names else None
-    return {"x": x, "y": y, "class_names": class_names, "feature_names": tuple(names)}
+    blocks = []
+    for name, kind in kinds.items():
+        if kind in NUMERIC:
+            blocks.append(of_numbers(name, kind, numbers[name]))
+        else:
+            texts = arrow.as_texts(found[name])
+            blocks.append(of_categories(name, texts) if kind == "category" else of_text(name, texts))
+    if not blocks:
+        return (), None
+    return tuple(column for column, _ in blocks), side_by_side([block for _, block in blocks])
+
+
+def _kind(path: Path, name: str, column: Any, said: str | None) -> str | None:
+    """As the user says, or by the type of the column; "" for numbers, which are judged together; None where unclear."""
+    number, date, text = (test(column.type) for test in (arrow.is_number, arrow.is_date, arrow.is_text))
+    if column.null_count == len(column) or not (number or date or text):
+        return None
+    if said in NUMERIC and text:
+        raise GraphError(f"{path}: the column {name!r} must be numbers or dates to be of the kind {said}, found text.")
+    if said is not None:
+        return said
+    if text:
+        return kind_of_text(arrow.as_texts(column))
+    return "flag" if arrow.is_flag(column.type) else "date" if date else ""
+
+
+def _listed(names: Iterable[str]) -> str:
+    shown = [repr(name) for name in names]
+    return ", ".join(shown[:5]) + (", ..." if len(shown) > 5 else "")
 
 
 def find_tables(folder: Path) -> tuple[Path, Path | None]:
@@ -97,10 +234,9 @@ def find_tables(folder: Path) -> tuple[Path, Path | None]:
     return found["edges"][0], found["nodes"][0] if found["nodes"] else None
 
 
-def arrays_from_networkx(graph: Any, *, label: str, ignore: Sequence[str], needs_features: bool, name: str) -> dict[str, Any]:
+def arrays_from_networkx(graph: Any, how: Reading, name: str) -> dict[str, Any]:
     """What :meth:`Graph.from_arrays` takes: attributes of nodes are read by the rules of tables."""
     check_text("name", name)
-    check_words(label, ignore)
     if not hasattr(graph, "nodes") or not hasattr(graph, "edges"):
         raise GraphError(f"the graph must be a NetworkX graph, found {type(graph).__name__}.")
     nodes = list(graph.nodes)
@@ -112,17 +248,22 @@ def arrays_from_networkx(graph: Any, *, label: str, ignore: Sequence[str], needs
     columns = {text: [attributes.get(names[text]) for _, attributes in graph.nodes(data=True)] for text in sorted(names)}
     with reading(name, UNUSABLE, GraphError):
         table = arrow.table_of(columns, len(nodes))
-        about = _about_nodes(Path(name), table, label, ignore, needs_features)
+        about = _about_nodes(Path(name), table, how)
     ids = np.empty(len(nodes), dtype=object)
     ids[:] = nodes
     index = np.array([(place[a], place[b]) for a, b, _ in edges], dtype=np.int64).reshape(-1, 2).T
-    return {**about, "edge_index": index, "edge_weight": _weights(edges, name), "ids": ids, "num_nodes": len(nodes)}
+    return {**about, "edge_index": index, **_about_edges(edges, how, name), "ids": ids, "num_nodes": len(nodes)}
 
 
-def _weights(edges: Sequence[tuple[Any, Any, dict[str, Any]]], name: str) -> np.ndarray | None:
-    if not any(WEIGHT in attributes for _, _, attributes in edges):
-        return None
+def _about_edges(edges: Sequence[tuple[Any, Any, dict[str, Any]]], how: Reading, name: str) -> dict[str, Any]:
+    wanted = WEIGHT if how.weight is None else how.weight
+    names = {str(key): key for _, _, attributes in edges for key in attributes}
+    if wanted not in names:
+        if how.weight is not None:
+            raise GraphError(f"{name}: edges must have the attribute {wanted!r}, found {_listed(names) or 'none'}.")
+        return {"notes": _left_out(sorted(names), weighted=False)}
     try:
-        return np.array([float(attributes.get(WEIGHT, 1)) for _, _, attributes in edges])
+        weights = np.array([float(attributes.get(names[wanted], 1)) for _, _, attributes in edges])
     except (TypeError, ValueError, OverflowError) as error:
         raise GraphError(f"{name}: the weights of edges must be numbers: {first_line(error)}") from error
+    return {"edge_weight": weights, "notes": _left_out(sorted(set(names) - {wanted}), weighted=True)}

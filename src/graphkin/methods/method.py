@@ -18,7 +18,7 @@ from graphkin.support.components import SLOT, all_leaves, check_distinct, leaves
 from graphkin.weights import Attract, OtherClasses, Repel, SameClass
 
 PARTS = ("p", "n", "g", "f")
-FEATURE_SCALES = ("auto", "rows", "none")
+FEATURE_SCALES = ("auto", "rows", "columns", "none")
 
 
 @register("Method")
@@ -26,8 +26,9 @@ FEATURE_SCALES = ("auto", "rows", "none")
 class Method:
     """An encoder, views, an objective, an optimiser and, where the objective allows it, sampling.
 
-    ``feature_scale`` says what is done to features first: "rows" divides them by their row sum, "none" leaves them, "auto"
-    scales rows unless there are negative entries.
+    ``feature_scale`` says what is done to features first: "rows" divides them by their row sum, "columns" standardises columns
+    and does to those of a table what is right for their kind, "none" leaves them. "auto" is "columns" for tables of anything
+    but counts, and "rows" for all else, unless there are negative entries.
     """
 
     name: str

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse
@@ -15,13 +15,10 @@ from torch import Tensor
 
 from graphkin.errors import GraphError, SettingError
 from graphkin.graphs.arrays import checked_device, numeric
-from graphkin.graphs.graph import Graph, as_graph
+from graphkin.graphs.inputs import GraphLike, as_graph
 from graphkin.similarity.blocks import NodeSimilarity, Stored
 from graphkin.support.components import register
 from graphkin.support.sparse import SparseMatrix
-
-if TYPE_CHECKING:
-    from torch_geometric.data import Data
 
 
 def as_similarity(similarity: Any, num_nodes: int | None = None, device: torch.device | str = "cpu") -> NodeSimilarity:
@@ -104,7 +101,7 @@ class LabelSimilarity(NodeSimilarity):
 class Labels:
     """The similarity that nobody has: whether two nodes are of one class. For studies of what weights could do at best."""
 
-    def on(self, data: Graph | Data, folder: Path | None = None) -> NodeSimilarity:
+    def on(self, data: GraphLike, folder: Path | None = None) -> NodeSimilarity:
         graph = as_graph(data)
         if graph.y is None:
             raise GraphError("the ideal objective is made of labels, and the graph has none (y is missing).")

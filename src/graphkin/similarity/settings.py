@@ -5,22 +5,20 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import torch
 
 from graphkin.errors import GraphError, SettingError, check_choice, check_range, check_whole, shown
 from graphkin.graphs.arrays import checked_device
-from graphkin.graphs.graph import Graph, as_graph
+from graphkin.graphs.graph import Graph
+from graphkin.graphs.inputs import GraphLike, as_graph
 from graphkin.similarity.blocks import NodeSimilarity, Stored
 from graphkin.similarity.features import Blend, FeatureCosine
 from graphkin.similarity.structure import PageRank, PageRankCosine
 from graphkin.support.components import LATER, register
 from graphkin.support.parallel import peers
 from graphkin.support.sparse import SparseMatrix
-
-if TYPE_CHECKING:
-    from torch_geometric.data import Data
 
 STRUCTURES = ("ppr", "ppr-cosine")
 MOST_STEPS = 500
@@ -75,7 +73,7 @@ class Similarity:
 
     def on(
         self,
-        data: Graph | Data,
+        data: GraphLike,
         dtype: torch.dtype = torch.float32,
         device: torch.device | str | None = None,
         folder: Path | None = None,

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, check_random_state
 
 from graphkin.errors import SettingError, check_whole, shown
-from graphkin.graphs.graph import Graph
+from graphkin.graphs.inputs import GraphLike
 from graphkin.methods import Method
 from graphkin.training.fit import fit
-
-if TYPE_CHECKING:
-    from torch_geometric.data import Data
 
 DEFAULT_STATE = 0
 MOST_DRAWN = 2**31 - 1
@@ -24,7 +21,7 @@ MOST_DRAWN = 2**31 - 1
 class NodeEmbedder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Node embeddings with scikit-learn's ``fit``, ``transform`` and ``fit_transform``.
 
-    ``X`` is a graph wherever scikit-learn says X: a :class:`graphkin.Graph` or a ``torch_geometric.data.Data``.
+    ``X`` is a graph wherever scikit-learn says X: whatever :func:`graphkin.fit` takes, such as a :class:`graphkin.Graph`.
 
     Args:
         method, preset, device, progress: as in :func:`graphkin.fit`.
@@ -46,7 +43,7 @@ class NodeEmbedder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         random_state: int | np.random.RandomState | None = DEFAULT_STATE,
         seed: int | None = None,
         device: str = "auto",
-        progress: str = "none",
+        progress: str | bool = "none",
         **settings: Any,
     ) -> None:
         self.method = method
@@ -68,7 +65,7 @@ class NodeEmbedder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self._settings = self._settings | {name: value for name, value in params.items() if name not in own}
         return self
 
-    def fit(self, X: Graph | Data, y: object = None) -> NodeEmbedder:  # noqa: N803
+    def fit(self, X: GraphLike, y: object = None) -> NodeEmbedder:  # noqa: N803
         """Train on a graph; ``y`` is ignored (methods that need labels take them from the graph)."""
         for name in ("settings", "data"):
             if name in self._settings:
@@ -86,7 +83,7 @@ class NodeEmbedder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.n_features_in_ = self.fitted_.num_features
         return self
 
-    def transform(self, X: Graph | Data) -> np.ndarray:  # noqa: N803
+    def transform(self, X: GraphLike) -> np.ndarray:  # noqa: N803
         """Embeddings [num_nodes, d] of this or another graph with the same features."""
         check_is_fitted(self, "fitted_")
         return self.fitted_.embed(X).numpy()

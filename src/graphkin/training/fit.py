@@ -5,28 +5,27 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from graphkin.errors import SettingError, check_whole
-from graphkin.graphs.graph import Graph
+from graphkin.graphs.inputs import GraphLike
 from graphkin.methods import Method
 from graphkin.support.files import checked_path
 from graphkin.support.parallel import peers
+from graphkin.support.progress import tell
 from graphkin.training.fitted import Fitted
 from graphkin.training.plan import Plan, plan
 
-if TYPE_CHECKING:
-    from torch_geometric.data import Data
-
 
 def fit(
-    data: Graph | Data,
+    data: GraphLike,
     method: str | Method | None = None,
     *,
     preset: str | Path | None = None,
     seed: int = 0,
     device: str = "auto",
-    progress: str = "auto",
+    progress: str | bool = "auto",
+    features: str | None = None,
     similarity: Any = None,
     memory: str | int | None = None,
     checkpoint: str | Path | None = None,
@@ -36,14 +35,18 @@ def fit(
     """Train ``method`` on a graph.
 
     Args:
-        data: a :class:`graphkin.Graph` or a ``torch_geometric.data.Data`` with ``x`` and ``edge_index``.
+        data: a :class:`graphkin.Graph`, a dataset's name, a path, a NetworkX graph, a ``torch_geometric.data.Data``, DataFrames
+            ``(edges, nodes)``, or a SciPy matrix with features ``(adjacency, x)``.
         method: "grace", "gca", "graph-mlp", each with or without "+", "bgrl"; or a :class:`graphkin.Method`. By default the
-            one of a ``preset`` that is a file, and "grace+" otherwise.
+            one of a ``preset`` that is a file, and "kin" otherwise.
         preset: the dataset whose shipped settings to use; by default the graph's own name if it is one of them, and settings
             meant for any graph otherwise. Or a settings file (.toml), such as :func:`graphkin.tune` writes.
         seed: the one source of all randomness. The same seed gives the same embeddings, bit for bit, on one CPU.
         device: "auto", "cpu", "cuda" or "cuda:N".
-        progress: "auto" (a bar on a terminal, else nothing), "visible" (a bar, else lines), "bar", "lines" or "none".
+        progress: the plan and how far training is. True shows them: a bar on a terminal, lines elsewhere; False does not.
+            "auto" is True on a terminal and in a notebook; elsewhere they go to ``logging.getLogger("graphkin")``. Or "bar",
+            "lines", "log".
+        features: make features from the edges, "degree" or "positional", where the graph has none.
         similarity: for a "+" method, your own node similarity instead of the method's: an N×N matrix (dense or sparse), or a
             function from node indices [B] to similarities [B, N].
         memory: how much to use at most, such as "8GiB"; by default what the device has. A graph that is too large for all pairs
@@ -57,19 +60,21 @@ def fit(
     """
     (seed,) = _checked_seeds([seed])
     checkpoint = None if checkpoint is None else checked_path(checkpoint)
-    how: dict[str, Any] = {"preset": preset, "device": device, "similarity": similarity, "memory": memory}
+    how: dict[str, Any] = {"preset": preset, "device": device, "similarity": similarity, "memory": memory, "features": features}
     planned = _told(plan(data, method, **how, **settings))
+    if peers().first:
+        tell(progress, planned.lines())
     return planned.fit(seed, progress, checkpoint, checkpoint_every)
 
 
 def fit_repeats(
-    data: Graph | Data,
+    data: GraphLike,
     method: str | Method | None = None,
     seeds: Iterable[int] = range(10),
     *,
     preset: str | Path | None = None,
     device: str = "auto",
-    progress: str = "auto",
+    progress: str | bool = "auto",
     similarity: Any = None,
     **settings: Any,
 ) -> list[Fitted]:

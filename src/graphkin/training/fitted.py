@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from graphkin.errors import GraphError, InputError, ModelFileError, check_whole
+from graphkin.errors import GraphError, InputError, ModelFileError, check_choice, check_whole
 from graphkin.graphs.arrays import MOST_CLASSES, MOST_FEATURES
-from graphkin.graphs.graph import Graph, as_graph
+from graphkin.graphs.graph import Graph
+from graphkin.graphs.inputs import GraphLike, as_graph
+from graphkin.graphs.recipes import Recipe, recipe_from_json
+from graphkin.graphs.structural import KINDS as MADE
 from graphkin.methods import Method, from_json, to_json
 from graphkin.models.encoder import declares, features_for, inputs_of
 from graphkin.models.views import isolated, whole_graph
@@ -20,16 +23,13 @@ from graphkin.support.files import check_memory, checked_path, read_tensors, rea
 from graphkin.training.device import device_named
 from graphkin.training.modules import modules_for, parameter_bytes, prepared_features
 
-if TYPE_CHECKING:
-    from torch_geometric.data import Data
-
 LAYER_AT_ONCE_BYTES = 2**28
 """Graphs whose widest layer takes more than this are embedded in blocks of nodes."""
 FORMAT = "graphkin-model"
 FORMAT_VERSION = 2
 
 
-@dataclass
+@dataclass(repr=False)
 class Fitted:
     """What :func:`graphkin.fit` returns."""
 
@@ -48,6 +48,15 @@ class Fitted:
     """how it was trained: words, what was stored, whether another algorithm was taken than the one asked for, ..."""
     own_similarity: str | None = None
     """the digest of a similarity of the user's own"""
+    features: str | None = None
+    """those that were made from the edges, and are made of every graph that is embedded"""
+    recipe: Recipe | None = None
+    """what was done to the columns of a table, and is done to those of every graph that is embedded"""
+
+    def __repr__(self) -> str:
+        trained = f"{len(self.losses)} epochs" if self.losses else "nothing trained"
+        stopped = ", interrupted" if self.interrupted else ""
+        return f"Fitted({self.method.name!r}: {trained}{stopped}, {self.num_features} features, seed {self.seed})"
 
     @property
     def device(self) -> torch.device:
@@ -60,12 +69,12 @@ class Fitted:
         return self
 
     @torch.no_grad()
-    def embed(self, data: Graph | Data) -> Tensor:
+    def embed(self, data: GraphLike) -> Tensor:
         """Embeddings [num_nodes, d] of this or another graph with the same features."""
         graph = self._checked(data).to(self.device)
         settings = self.method.encoder
         encoder: Any = self.modules["encoder"].eval()
-        features = features_for(settings, prepared_features(self.method, graph.x))
+        features = features_for(settings, prepared_features(self.method, graph))
         x = inputs_of(settings, graph, features, encoder.learned() if hasattr(encoder, "learned") else {})
         if hasattr(encoder, "embed"):
             found: Tensor = encoder.embed(x, whole_graph(graph))
@@ -83,7 +92,7 @@ class Fitted:
         return embeddings
 
     @torch.no_grad()
-    def predict(self, data: Graph | Data) -> Tensor:
+    def predict(self, data: GraphLike) -> Tensor:
         """Classes [num_nodes] from the features alone, for methods trained with labels (Graph-MLP)."""
         if "classifier" not in self.modules:
             raise InputError(
@@ -106,12 +115,16 @@ class Fitted:
             "kernel": self.kernel,
             "execution": self.execution,
             "own_similarity": self.own_similarity,
+            "features": self.features,
+            "recipe": None if self.recipe is None else self.recipe.as_json(),
         }
         metadata = {"format": FORMAT, "format_version": str(FORMAT_VERSION), "graphkin": json.dumps(header)}
         write_tensors(path, self.modules.state_dict(), metadata)
 
-    def _checked(self, data: Graph | Data) -> Graph:
-        graph = as_graph(data)
+    def _checked(self, data: GraphLike) -> Graph:
+        graph = as_graph(data, self.features, None if self.recipe is None else self.recipe.kinds)
+        if self.recipe is not None and not graph.prepared:
+            graph = self.recipe.applied(graph)
         if graph.num_features != self.num_features:
             raise GraphError(
                 f"the graph must have the model's {self.num_features} features a node, found {graph.num_features}."
@@ -151,4 +164,7 @@ def _restored(header: dict[str, Any], tensors: dict[str, Tensor]) -> Fitted:
     modules = modules_for(method, header["num_features"], header["num_classes"], header["seed"])
     modules.load_state_dict(tensors)
     header |= {name: tuple(header[name]) for name in ("losses", "feature_names")}
-    return Fitted(method=method, modules=modules, **header)
+    recipe = recipe_from_json(header.pop("recipe", None))
+    if header.get("features") is not None:
+        check_choice("features", header["features"], MADE)
+    return Fitted(method=method, modules=modules, recipe=recipe, **header)

@@ -10,6 +10,7 @@ from torch import nn
 from graphkin.errors import GraphError, SettingError
 from graphkin.graphs.arrays import Features, row_scaled, smallest_entry
 from graphkin.graphs.graph import Graph
+from graphkin.graphs.recipes import needs_recipe
 from graphkin.methods import Method
 from graphkin.models.encoder import features_for, inputs_of, learned_from, trained_widths_of
 from graphkin.models.views import whole_graph
@@ -37,7 +38,7 @@ def untrained_modules(method: Method, graph: Graph, num_classes: int, seed: int)
     """Fresh modules whose encoder knows what it can of a graph without training."""
     modules = modules_for(method, graph.num_features, num_classes, seed)
     encoder: Any = modules["encoder"]
-    x = features_for(method.encoder, prepared_features(method, graph.x))
+    x = features_for(method.encoder, prepared_features(method, graph))
     learned = learned_from(method.encoder, graph, x)
     for name, value in learned.items():
         encoder.get_buffer(name).copy_(value)
@@ -55,17 +56,23 @@ def parameter_bytes(method: Method, num_features: int) -> int:
     return 4 * wide * (num_features + layers * wide)
 
 
-def scale_for(method: Method, x: Features) -> str:
-    """What ``feature_scale="auto"`` is for these features: features with negative entries are left alone."""
+def scale_for(method: Method, graph: Graph) -> str:
+    """What ``feature_scale="auto"`` is for this graph.
+
+    "columns" where its features are columns of a table, each with a scale of its own; else "rows", unless there are negative
+    entries, whose sum would mean nothing.
+    """
     if method.feature_scale != "auto":
         return method.feature_scale
-    return "rows" if smallest_entry(x) >= 0 else "none"
+    if graph.prepared or needs_recipe(graph):
+        return "columns"
+    return "rows" if smallest_entry(graph.x) >= 0 else "none"
 
 
-def prepared_features(method: Method, x: Features) -> Features:
-    """Features as they were prepared for training."""
-    scale = scale_for(method, x)
-    if scale == "none":
+def prepared_features(method: Method, graph: Graph) -> Features:
+    """Features as they are trained on; columns were prepared with the graph, by a recipe."""
+    x = graph.x
+    if scale_for(method, graph) != "rows":
         return x.to(dtype=torch.float32)
     if smallest_entry(x) < 0:
         raise GraphError("feature_scale='rows' divides by row sums, which needs features >= 0; use 'none'.")

@@ -7,14 +7,16 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch.nn import ModuleDict
 
 from graphkin.errors import SettingError, check_text
 from graphkin.execution import Execution, as_asked, decide, parse_memory
-from graphkin.graphs.graph import Graph, as_graph
+from graphkin.graphs.graph import Graph
+from graphkin.graphs.inputs import GraphLike, as_graph
+from graphkin.graphs.recipes import Recipe, recipe_for
 from graphkin.methods import Method, base_name, key_form, method_named, presets, read_settings
 from graphkin.methods.saved import is_settings_file
 from graphkin.models.encoder import features_for, inputs_of, learned_from
@@ -29,9 +31,6 @@ from graphkin.training.fitted import Fitted
 from graphkin.training.loop import Curve, Watch, train
 from graphkin.training.modules import modules_for, prepared_features, scale_for
 from graphkin.training.usable import check_usable
-
-if TYPE_CHECKING:
-    from torch_geometric.data import Data
 
 PAGERANKS = ".pagerank"
 """behind a checkpoint's name, the folder for PageRanks"""
@@ -52,11 +51,20 @@ class Plan:
     """as it was asked for"""
     chosen: str | None = None
     """what was chosen by the graph, and why"""
+    recipe: Recipe | None = None
+    """what was done to the columns of the graph's table"""
+    features: str | None = None
+    """those that were made from the edges"""
 
     @property
     def method(self) -> Method:
         method: Method = self.execution.method
         return method
+
+    def lines(self) -> list[str]:
+        """How it will be trained, what was done to columns, and what was chosen by the graph."""
+        named = {"plan": self.execution, "columns": self.recipe, "chosen by the graph": self.chosen}
+        return [f"{name}: {line}" for name, line in named.items() if line is not None]
 
     @property
     def title(self) -> str:
@@ -81,7 +89,7 @@ class Plan:
         start = time.perf_counter()
         given = similarity if self.own is None else self.own
         for_objective = self.method.objective.prepare(self.graph, self.execution, given, folder)
-        x = features_for(self.method.encoder, prepared_features(self.method, self.graph.x))
+        x = features_for(self.method.encoder, prepared_features(self.method, self.graph))
         learned = learned_from(self.method.encoder, self.graph, x)
         inputs = inputs_of(self.method.encoder, self.graph, x, learned)
         return Prepared(self, for_objective, inputs, learned, time.perf_counter() - start)
@@ -168,6 +176,8 @@ class Prepared:
             kernel=plan.execution.kernel,
             execution=plan.execution.record(),
             own_similarity=None if plan.own is None else plan.own.digest(),
+            recipe=plan.recipe,
+            features=plan.features,
         )
 
     def embed(self, fitted: Fitted) -> torch.Tensor:
@@ -186,13 +196,14 @@ class Prepared:
 
 
 def plan(
-    data: Graph | Data,
+    data: GraphLike,
     method: str | Method | None,
     *,
     preset: str | Path | None = None,
     device: str = "auto",
     similarity: Any = None,
     memory: str | int | None = None,
+    features: str | None = None,
     adapt: bool = True,
     **settings: Any,
 ) -> Plan:
@@ -200,11 +211,14 @@ def plan(
 
     With ``adapt`` the settings change where they do not fit into the memory; otherwise they stay as they are given.
     """
-    graph = as_graph(data)
+    graph = as_graph(data, features)
     asked = resolve(method, graph, preset).configure(**settings)
+    scale = scale_for(asked, graph)
+    recipe = recipe_for(graph) if scale == "columns" and not graph.prepared else None
+    graph = graph if recipe is None else recipe.applied(graph)
     check_usable(graph, asked, own_similarity=similarity is not None)
     epochs = asked.optimiser.epochs_on(graph.num_nodes, graph.num_features)
-    chosen = asked.configure(feature_scale=scale_for(asked, graph.x), epochs=epochs)
+    chosen = asked.configure(feature_scale=scale, epochs=epochs)
     where, limit = device_named(device), parse_memory(memory)
     there = graph.to(where)
     own = own_similarity(similarity, graph, chosen, where)
@@ -212,7 +226,8 @@ def plan(
         execution = peers().from_first(lambda: decide(there, chosen, where, limit, own))
     else:
         execution = peers().from_first(lambda: as_asked(there, chosen, where, own))
-    return Plan(there, where, execution, own, asked.feature_scale, asked.optimiser.reason(graph.num_nodes, graph.num_features))
+    reason = asked.optimiser.reason(graph.num_nodes, graph.num_features)
+    return Plan(there, where, execution, own, asked.feature_scale, reason, recipe, features)
 
 
 def resolve(method: str | Method | None, graph: Graph, preset: str | Path | None = None) -> Method:

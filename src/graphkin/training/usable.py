@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from graphkin.errors import GraphError, SettingError
+from graphkin.errors import GraphError, SettingError, argument
 from graphkin.graphs.arrays import smallest_entry
 from graphkin.graphs.graph import Graph
 from graphkin.methods import Method
@@ -19,7 +19,8 @@ def check_usable(graph: Graph, method: Method, *, own_similarity: bool = False) 
         raise GraphError(f"contrast needs at least 2 nodes, found {graph.num_nodes}.")
     if peers().size > 1 and not method.objective.shares_anchors:
         raise SettingError(
-            f"{method.name} is trained by one process; several processes can share grace and gca (--method grace+)."
+            f"{method.name} is trained by one process; several processes can share grace and gca "
+            f"({argument('method', 'grace+')})."
         )
     if graph.num_nodes < peers().size:
         raise GraphError(f"there must be at least as many nodes as processes, found {graph.num_nodes} and {peers().size}.")

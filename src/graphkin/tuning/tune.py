@@ -6,10 +6,11 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from graphkin.errors import InputError, SettingError, check_choice, check_range, check_whole, first_line, is_lack_of_memory
-from graphkin.graphs.graph import Graph, as_graph
+from graphkin.graphs.graph import Graph
+from graphkin.graphs.inputs import GraphLike, as_graph
 from graphkin.methods import Method, key_form
 from graphkin.support.files import check_writable, checked_path
 from graphkin.support.signals import stop_after_trial
@@ -20,9 +21,6 @@ from graphkin.tuning.scoring import PrunedError, Scorer
 from graphkin.tuning.space import Space, space_for
 from graphkin.tuning.trials import Trials, opened
 
-if TYPE_CHECKING:
-    from torch_geometric.data import Data
-
 TRIALS = 30
 """where neither their number nor a time is given"""
 MOST_TRIALS = 100_000
@@ -31,7 +29,7 @@ Report: TypeAlias = Callable[[tuple[Tried, ...]], None]
 
 
 def tune(
-    data: Graph | Data,
+    data: GraphLike,
     method: str | Method | None = None,
     *,
     preset: str | Path | None = None,

@@ -12,12 +12,12 @@ from torch import Tensor
 
 from graphkin.errors import check_whole
 from graphkin.evaluation.rows import Rows
-from graphkin.graphs.graph import Graph, as_graph
+from graphkin.graphs.inputs import as_graph
 from graphkin.training.device import device_named
 from graphkin.uses.rows import unit_embeddings
 
 if TYPE_CHECKING:
-    from torch_geometric.data import Data
+    pass
 
 ENTRIES = 2**25
 """cosines at a time"""
@@ -36,7 +36,7 @@ class Links:
 
 def links(
     embeddings: Tensor | Rows,
-    data: Graph | Data,
+    data: GraphLike,
     count: int = 100,
     *,
     device: str = "auto",

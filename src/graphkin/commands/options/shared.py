@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from graphkin.errors import SettingError
 
 READING = "Reading the graph"
 
@@ -47,6 +50,37 @@ class ReadingOptions:
     ignore: Annotated[
         list[str] | None, typer.Option(help="A column to leave out; may be repeated.", rich_help_panel=READING)
     ] = None
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=KIND",
+            help="What a column is: number, count, flag, date, category or text; may be repeated. Default: by what is in it.",
+            rich_help_panel=READING,
+        ),
+    ] = None
+    source_column: Annotated[
+        str | None,
+        typer.Option("--source", help="The column of edges where an edge begins. Default: source.", rich_help_panel=READING),
+    ] = None
+    target_column: Annotated[
+        str | None,
+        typer.Option("--target", help="The column of edges where an edge ends. Default: target.", rich_help_panel=READING),
+    ] = None
+    weight_column: Annotated[
+        str | None,
+        typer.Option("--weight", help="The column of edges with their weights. Default: weight.", rich_help_panel=READING),
+    ] = None
+    id_column: Annotated[
+        str | None, typer.Option("--id", help="The column of nodes with their ids. Default: id.", rich_help_panel=READING)
+    ] = None
+    bipartite: Annotated[
+        bool,
+        typer.Option(
+            "--bipartite",
+            help="Sources and targets are different nodes, even with equal ids: user:7 and item:7.",
+            rich_help_panel=READING,
+        ),
+    ] = False
     features: Annotated[
         str | None, typer.Option(help="Make features from the edges: degree or positional.", rich_help_panel=READING)
     ] = None
@@ -58,6 +92,12 @@ class ReadingOptions:
             "nodes": self.nodes,
             "label": self.label,
             "ignore": self.ignore or (),
+            "columns": parse_kinds(self.columns or ()),
+            "source": self.source_column,
+            "target": self.target_column,
+            "weight": self.weight_column,
+            "id": self.id_column,
+            "bipartite": self.bipartite,
             "features": self.features,
             "data_root": self.data_root,
         }
@@ -71,3 +111,14 @@ class RunOptions(ReadingOptions):
     graph: Annotated[
         str | None, typer.Option(help="As for fit. Default: the graph of the run, by its run file.", rich_help_panel=READING)
     ] = None
+
+
+def parse_kinds(pairs: Sequence[str]) -> dict[str, str]:
+    """NAME=KIND of columns; several may stand in one, separated by commas."""
+    kinds = {}
+    for pair in (part for text in pairs for part in text.split(",")):
+        name, equals, kind = pair.partition("=")
+        if not equals or not name.strip() or not kind.strip():
+            raise SettingError(f"--columns takes NAME=KIND, such as zip=category, found {pair!r}.")
+        kinds[name.strip()] = kind.strip().lower()
+    return kinds
