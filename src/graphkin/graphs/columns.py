@@ -53,8 +53,8 @@ def checked_kinds(columns: object) -> dict[str, str]:
     if not isinstance(columns, Mapping) or not all(isinstance(name, str) for name in columns):
         raise SettingError(f"columns must say what columns are, as in {{'age': 'number'}}, found {shown(columns)}.")
     for name, kind in columns.items():
-        if kind not in KINDS:
-            raise unknown(f"kind of the column {name!r}:", str(kind), KINDS)
+        if not isinstance(kind, str) or kind not in KINDS:
+            raise unknown(f"kind of the column {name!r}:", kind if isinstance(kind, str) else shown(kind), KINDS)
     return {name.strip().lower(): kind for name, kind in columns.items()}
 
 

@@ -64,7 +64,7 @@ class Reading:
             check_text(name, getattr(self, name), optional=True)
         if not isinstance(self.ignore, list | tuple) or not all(isinstance(column, str) for column in self.ignore):
             raise SettingError(f"ignore must be a list of names of columns, found {shown(self.ignore)}.")
-        checked_kinds(self.columns or {})
+        checked_kinds({} if self.columns is None else self.columns)
 
 
 def arrays_from_tables(edges: str | Path, nodes: str | Path | None, how: Reading) -> dict[str, Any]:
@@ -166,7 +166,7 @@ def _about_nodes(path: Path, table: Any, how: Reading) -> dict[str, Any]:
     ignored = {_plain(name) for name in (how.label, *how.ignore)}
     names = [name for name in table.column_names if name not in ignored] if how.needs_features else []
     found = {name: arrow.column(table, name) for name in names}
-    columns, x = _features(path, found, checked_kinds(how.columns or {}))
+    columns, x = _features(path, found, checked_kinds({} if how.columns is None else how.columns))
     return {"x": x, "y": y, "class_names": class_names, "columns": columns}
 
 
