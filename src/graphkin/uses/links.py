@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -12,12 +11,9 @@ from torch import Tensor
 
 from graphkin.errors import check_whole
 from graphkin.evaluation.rows import Rows
-from graphkin.graphs.inputs import as_graph
+from graphkin.graphs.inputs import GraphLike, as_graph
 from graphkin.training.device import device_named
 from graphkin.uses.rows import unit_embeddings
-
-if TYPE_CHECKING:
-    pass
 
 ENTRIES = 2**25
 """cosines at a time"""
