@@ -15,7 +15,7 @@ from graphkin.errors import InputError, OutputError, SettingError, check_choice
 from graphkin.graphs.arrow import write_table
 from graphkin.graphs.graph import Graph
 from graphkin.report.map import groups_of, labels_of
-from graphkin.report.picture import check_picture, draw
+from graphkin.report.picture import FORMATS, check_picture, draw
 from graphkin.support.files import check_writable
 from graphkin.uses.layout import LAYOUTS, layout
 from graphkin.uses.rows import unit_embeddings
@@ -27,6 +27,8 @@ def run(options: Map) -> None:
     check_choice("layout", options.layout, LAYOUTS)
     check_choice("colour", options.colour, COLOURS)
     run_record(options.run)
+    if options.target.suffix.lower() in FORMATS:
+        raise OutputError(f"--out is the file of coordinates (.csv, .parquet); for a picture write --picture {options.target}.")
     target, picture = check_file(options.target, overwrite=options.overwrite, suffixes=TABLES), options.drawn
     if picture is not None:
         check_picture(picture)
