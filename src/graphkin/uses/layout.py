@@ -37,8 +37,7 @@ def layout(embeddings: Tensor | Rows, kind: str = "tsne") -> np.ndarray:
 
 
 def _offsets(points: np.ndarray, hosts: np.ndarray) -> np.ndarray:
-    """Random steps [M, 2] beside the points ``hosts``, about as far as the nearest other point. A mean of several neighbours
-    would pull nodes to the middle of their group, and show a core that is not there."""
+    """Random steps [M, 2] beside the points ``hosts``, about as far as the nearest other point."""
     from scipy.spatial import cKDTree
 
     gaps = cKDTree(points).query(points, k=2)[0][:, 1]
