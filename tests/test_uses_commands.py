@@ -102,6 +102,17 @@ def test_map_is_a_file_and_a_picture(named: Path, capsys: Capture) -> None:
     assert pyarrow.parquet.read_table("map.parquet").column_names == ["id", "x", "y", "cluster"]
 
 
+def test_a_map_of_many_nodes_draws_the_sample(named: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("graphkin.commands.map.SAMPLE", 30)
+    monkeypatch.setattr("graphkin.uses.layout.SAMPLE", 30)
+    drawn = []
+    monkeypatch.setattr("graphkin.commands.map.draw", lambda *given: drawn.append(given))
+    assert answer(capsys, "map", named)["nodes"] == 40
+    ((_, points, groups, _, title),) = drawn
+    assert len(points) == len(groups) == 30 and "30 of 40 nodes by tsne" in title
+    assert len((named / "map.csv").read_text().splitlines()) == 41
+
+
 def test_map_without_labels_has_clusters_and_says_so(folder: Path, small: Graph, capsys: Capture) -> None:
     save(folder / "bare.npz", small, y=None)
     assert graphkin("fit", "bare.npz", "--out", "run", *QUICK) == 0

@@ -18,7 +18,7 @@ from graphkin.report.map import groups_of, labels_of
 from graphkin.report.picture import FORMATS, check_picture, draw
 from graphkin.support.files import check_writable
 from graphkin.uses.layout import LAYOUTS, layout
-from graphkin.uses.rows import unit_embeddings
+from graphkin.uses.rows import SAMPLE, sample, unit_embeddings
 
 COLOURS = ("auto", "label", "cluster")
 
@@ -45,7 +45,9 @@ def run(options: Map) -> None:
     column = [names[group] for group in groups] if grouping == "label" else groups + 1
     write_table(target, nodes.ids, {"x": points[:, 0], "y": points[:, 1], grouping: np.array(column)})
     if picture is not None:
-        draw(picture, points, groups, names, f"{nodes.title}: {len(points):,} nodes by {options.layout}")
+        shown = sample(len(points), SAMPLE) if options.layout == "tsne" else np.arange(len(points))
+        part = "" if len(shown) == len(points) else f"{len(shown):,} of "
+        draw(picture, points[shown], groups[shown], names, f"{nodes.title}: {part}{len(points):,} nodes by {options.layout}")
     if options.as_json:
         record = {"out": str(target), "picture": None if picture is None else str(picture), "nodes": len(points)}
         print_json({"run": str(options.run), **record, "layout": options.layout, "colour": grouping})

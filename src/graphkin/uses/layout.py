@@ -13,14 +13,13 @@ from graphkin.uses.similar import nearest
 LAYOUTS = ("tsne", "pca")
 MANY = 5_000
 """beyond so many nodes t-SNE takes half the steps, after which its map has settled"""
-NEIGHBOURS = 5
 
 
 def layout(embeddings: Tensor | Rows, kind: str = "tsne") -> np.ndarray:
     """Two coordinates for each node, float32 [N, 2].
 
-    "tsne" keeps near nodes near; beyond 20,000 nodes it places a sample, and every other node in the middle of its 5
-    most similar nodes of the sample. "pca" takes the two directions of largest variance. Both look at rows of length 1.
+    "tsne" keeps near nodes near; beyond 20,000 nodes it places a sample, and every other node beside its most similar node
+    of the sample. "pca" takes the two directions of largest variance. Both look at rows of length 1.
     """
     check_choice("layout", kind, LAYOUTS)
     unit = unit_embeddings(embeddings)
@@ -32,11 +31,17 @@ def layout(embeddings: Tensor | Rows, kind: str = "tsne") -> np.ndarray:
     points[shown] = tsne(reduced[shown])
     others = np.setdiff1d(np.arange(len(unit)), shown)
     if len(others):
-        place = np.zeros(len(unit), dtype=np.int64)
-        place[shown] = np.arange(len(shown))
-        found = nearest(unit, others, NEIGHBOURS, shown)
-        points[others] = points[shown][place[found.indices]].mean(axis=1)
+        hosts = nearest(unit, others, 1, shown).indices[:, 0]
+        points[others] = points[hosts] + _offsets(points[shown], np.searchsorted(shown, hosts))
     return points
+
+
+def _offsets(points: np.ndarray, hosts: np.ndarray) -> np.ndarray:
+    """Random steps [M, 2] beside the points ``hosts``, about as far as the nearest other point."""
+    from scipy.spatial import cKDTree
+
+    gaps = cKDTree(points).query(points, k=2)[0][:, 1]
+    return np.asarray(np.random.default_rng(0).normal(0, 0.5, (len(hosts), 2)) * gaps[hosts, None], dtype=np.float32)
 
 
 def tsne(rows: np.ndarray) -> np.ndarray:
