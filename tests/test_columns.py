@@ -190,3 +190,12 @@ def test_a_damaged_recipe_is_refused(people: Path, change: dict[str, Any]) -> No
         data["columns"][0][places[name]] = value
     with pytest.raises(ValueError, match="age"):
         recipe_from_json(data)
+
+
+def test_the_probe_finds_few_columns_on_any_scale() -> None:
+    """Features of a table, given as rows to score: their directions alone say nothing."""
+    draw, y, _ = drawn()
+    graph = Graph.from_arrays(np.eye(NODES), [[0], [1]], y)
+    age, income = draw.normal(40, 4, NODES) + 12 * y, draw.normal(40_000, 4_000, NODES) + 12_000 * y
+    for rows in (age[:, None], np.stack([age, income], axis=1), np.stack([age, 1e-9 * income], axis=1), 1e9 * age[:, None]):
+        assert evaluate(rows, graph, splits=3).mean > 85

@@ -10,12 +10,17 @@ from torch import Tensor
 
 from graphkin.errors import SettingError
 from graphkin.graphs.arrays import MOST_FEATURES, as_array, plain_tensor
+from graphkin.graphs.recipes import DIFFERENT_SCALES
 from graphkin.support.sparse import SparseMatrix, check_compressed
 
 Rows: TypeAlias = Any
 """a NumPy array or a SciPy CSR matrix [N, d]"""
 LARGEST_VALUE = float(np.finfo(np.float32).max)
 ROWS_AT_A_TIME = 2**16
+FEW_COLUMNS = 16
+"""Wider rows are taken for embeddings, of which the direction counts."""
+ONE_DIRECTION = 0.999
+"""mean cosine of two rows"""
 
 
 def checked_rows(embeddings: Tensor | Rows, nodes: int) -> Rows:
@@ -49,6 +54,27 @@ def unit_rows(rows: Rows) -> Rows:
         part = rows[first : first + ROWS_AT_A_TIME]
         part /= np.maximum(np.linalg.norm(part, axis=1, keepdims=True), 1e-12)
     return rows
+
+
+def comparable_rows(rows: Rows) -> Rows:
+    """Rows of length 1. A few columns that this would make alike are standardised first, beside a constant."""
+    if scipy.sparse.issparse(rows) or rows.shape[1] > FEW_COLUMNS or not _would_be_alike(rows):
+        return unit_rows(rows)
+    deviations = rows.std(axis=0)
+    scaled = (rows - rows.mean(axis=0)) / np.where(deviations > 0, deviations, 1)
+    return unit_rows(np.hstack([scaled, np.full((len(rows), 1), np.sqrt(rows.shape[1]))]))
+
+
+def _would_be_alike(rows: np.ndarray) -> bool:
+    """A single column, columns of different scale, or rows that all point the same way but differ in length."""
+    deviations = rows.std(axis=0)
+    varying = deviations[deviations > 0]
+    if len(varying) == 0:
+        return False
+    directions = unit_rows(rows.copy()).mean(axis=0)
+    return bool(
+        rows.shape[1] == 1 or varying.max() > DIFFERENT_SCALES * varying.min() or directions @ directions > ONE_DIRECTION
+    )
 
 
 def dense_rows(rows: Rows) -> np.ndarray:

@@ -12,7 +12,7 @@ import torch
 
 from graphkin.errors import SettingError
 from graphkin.evaluation.probe import ProbeResult, probe, probe_adam
-from graphkin.evaluation.rows import Rows, dense_rows, unit_rows
+from graphkin.evaluation.rows import Rows, comparable_rows, dense_rows, unit_rows
 from graphkin.graphs.splits import Split
 
 Values: TypeAlias = dict[str, tuple[float, ...]]
@@ -45,7 +45,7 @@ def accuracies(splits: Iterable[Split], probed: Callable[[Split], ProbeResult]) 
 
 
 def logistic_regression(subject: Subject) -> Values:
-    rows = unit_rows(subject.rows)
+    rows = comparable_rows(subject.rows)
     return accuracies(subject.splits, lambda split: probe(rows, subject.labels, split))
 
 
