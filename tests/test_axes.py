@@ -123,3 +123,13 @@ def test_simple_axes_span_the_same_space(features: int, axes: int) -> None:
     found = simple_axes(given)
     torch.testing.assert_close(found @ found.T, given @ given.T, rtol=0, atol=1e-5)
     assert (found**4).sum() >= (given**4).sum() - 1e-5
+
+
+def test_axes_of_nearly_one_direction_are_finite() -> None:
+    """LAPACK's float32 finds none for this matrix."""
+    rows = torch.zeros(3, 30)
+    rows[:, [6, 12, 18, 24]] = torch.tensor([0.4, 1.0, 1.0, 0.4])
+    rows[0, 0] = 0.2
+    found = principal_axes(gram_of(rows), 30, 30, CPU)
+    torch.testing.assert_close(found.T @ found, torch.eye(30), rtol=0, atol=1e-5)
+    torch.testing.assert_close(rows @ found @ found.T, rows, rtol=0, atol=1e-5)

@@ -76,7 +76,7 @@ def test_widths_for_few_features(num_features: int, expected: tuple[int, int]) -
     assert SMALL.parts_width(num_features) == expected and width_of(SMALL, num_features) == sum(expected)
     assert trained_widths_of(SMALL, num_features) == (6, 6, 6)
     graph = Graph.from_arrays(torch.rand(12, num_features, generator=torch.Generator().manual_seed(0)), [[0, 1, 2], [1, 2, 3]])
-    assert fit(graph, KIN, device="cpu", epochs=1).embed(graph).shape == (12, sum(expected))
+    assert fit(graph, KIN, device="cpu", epochs=1, feature_scale="rows").embed(graph).shape == (12, sum(expected))
 
 
 def test_widths_without_branches_or_free_parts() -> None:

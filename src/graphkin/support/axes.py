@@ -23,14 +23,12 @@ def principal_axes(gram: Callable[[Tensor], Tensor], width: int, count: int, dev
     Orthonormal whatever M is. From more than ``EXACT_UP_TO`` columns on, by subspace iteration from a fixed start.
     """
     if width <= max(EXACT_UP_TO, count + EXTRA):
-        vectors: Tensor = torch.linalg.eigh(_symmetric(gram(torch.eye(width, device=device)))).eigenvectors
-        return vectors.flip(1)[:, :count].contiguous()
+        return _eigenvectors(gram(torch.eye(width, device=device)))[:, :count].contiguous()
     start = torch.randn(width, count + EXTRA, generator=generator(0, "axes"))
     basis: Tensor = torch.linalg.qr(start.to(device)).Q
     for _ in range(ROUNDS):
         basis = torch.linalg.qr(gram(basis)).Q
-    inside: Tensor = torch.linalg.eigh(_symmetric(basis.T @ gram(basis))).eigenvectors
-    return basis @ inside.flip(1)[:, :count]
+    return basis @ _eigenvectors(basis.T @ gram(basis))[:, :count]
 
 
 def simple_axes(axes: Tensor) -> Tensor:
@@ -49,5 +47,7 @@ def simple_axes(axes: Tensor) -> Tensor:
     return axes @ nearest.to(axes.dtype)
 
 
-def _symmetric(matrix: Tensor) -> Tensor:
-    return (matrix + matrix.T) / 2
+def _eigenvectors(matrix: Tensor) -> Tensor:
+    """The largest first. In float64: LAPACK's float32 gives NaN for some matrices of low rank."""
+    vectors: Tensor = torch.linalg.eigh(((matrix + matrix.T) / 2).double()).eigenvectors
+    return vectors.flip(1).to(matrix.dtype)
