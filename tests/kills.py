@@ -130,6 +130,7 @@ def result_of_fit(folder: Path) -> Result:
     """Embeddings, the model's tensors, the run file less times and versions, and which files there are."""
     run = folder / "run"
     record = json.loads((run / "run.json").read_text(encoding="utf-8"))
+    record["graph"]["source"].pop("folder")
     losses = np.array(record.pop("losses"))
     return {
         "embeddings": np.load(run / "embeddings.npy", allow_pickle=False),

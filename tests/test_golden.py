@@ -49,4 +49,5 @@ def test_committed_runs_keep_their_keys() -> None:
     for key, task in kept.items():
         method = None if task["method"] is None else from_json(task["method"])
         given = {name: task[name] for name in ("graph", "content", "per_class", "baseline")}
-        assert Trial(**given, protocol=PROTOCOLS[task["protocol"]], method=method).key == key
+        only = tuple(task.get("only", ()))
+        assert Trial(**given, protocol=PROTOCOLS[task["protocol"]], method=method, only=only).key == key
