@@ -11,7 +11,7 @@ from graphkin.commands.nodes import TABLES, RunNodes, nodes_of_run
 from graphkin.commands.options.links import Links
 from graphkin.commands.output import console, print_json, say
 from graphkin.commands.runs import check_file
-from graphkin.commands.source import graph_of_run, run_record
+from graphkin.commands.source import graph_of_run, graph_record
 from graphkin.errors import check_whole
 from graphkin.graphs.arrow import write_columns
 from graphkin.training.device import device_named
@@ -24,7 +24,7 @@ EVERY = 10
 def run(options: Links) -> None:
     check_whole("count", options.count, at_least=1, at_most=MOST_LINKS)
     device_named(options.device)
-    run_record(options.run)
+    graph_record(options.run)
     if options.out is not None:
         check_file(options.out, overwrite=options.overwrite, suffixes=TABLES)
     graph = graph_of_run(options.run, options.graph, options)

@@ -10,7 +10,7 @@ from graphkin.commands.nodes import TABLES, nodes_of_run
 from graphkin.commands.options.map import Map
 from graphkin.commands.output import print_json, say
 from graphkin.commands.runs import check_file
-from graphkin.commands.source import graph_of_run, run_record
+from graphkin.commands.source import graph_of_run, graph_record
 from graphkin.errors import InputError, OutputError, SettingError, check_choice
 from graphkin.graphs.arrow import write_table
 from graphkin.graphs.graph import Graph
@@ -26,7 +26,7 @@ COLOURS = ("auto", "label", "cluster")
 def run(options: Map) -> None:
     check_choice("layout", options.layout, LAYOUTS)
     check_choice("colour", options.colour, COLOURS)
-    run_record(options.run)
+    graph_record(options.run)
     if options.target.suffix.lower() in FORMATS:
         raise OutputError(f"--out is the file of coordinates (.csv, .parquet); for a picture write --picture {options.target}.")
     target, picture = check_file(options.target, overwrite=options.overwrite, suffixes=TABLES), options.drawn

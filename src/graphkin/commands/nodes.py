@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from graphkin.commands.source import run_record
+from graphkin.commands.source import graph_record
 from graphkin.errors import OutputError, SettingError
 from graphkin.graphs.graph import Graph
 from graphkin.training.embeddings import embeddings_file, read_embeddings, read_ids
@@ -64,7 +64,7 @@ class RunNodes:
 
 def nodes_of_run(folder: Path, graph: Graph | None = None) -> RunNodes:
     """From the folder alone, or in the order of a graph's nodes."""
-    record = run_record(folder)
+    record = graph_record(folder)
     file = embeddings_file(folder)
     if graph is None:
         rows, ids = read_embeddings(file), read_ids(file)

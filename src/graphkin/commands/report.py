@@ -7,7 +7,7 @@ import sys
 
 from graphkin.commands.options.report import Report
 from graphkin.commands.output import say
-from graphkin.commands.source import graph_of_run, run_record
+from graphkin.commands.source import graph_of_run, graph_record
 from graphkin.errors import OutputError, SettingError, check_choice
 from graphkin.experiments import experiments_named
 from graphkin.experiments.store import Store
@@ -37,7 +37,7 @@ def run(options: Report) -> None:
 
 
 def _of_folder(options: Report) -> str:
-    run_record(options.source)
+    graph_record(options.source)
     graph = graph_of_run(options.source, options.graph, options)
     return fit_page(
         options.source, graph, layout=options.layout, command=options.command, say=lambda line: print(line, file=sys.stderr)

@@ -11,7 +11,8 @@ from graphkin.graphs.catalogue import DATASETS, DEFAULT
 from graphkin.graphs.graph import Graph
 from graphkin.graphs.readers import open_graph
 from graphkin.graphs.synthetic import NAMED
-from graphkin.support.files import read_json, reading
+from graphkin.report.run_file import read_record
+from graphkin.support.files import reading
 from graphkin.support.shapes import check_shape
 
 SOURCE = {"graph": str, "file": bool, "folder": str, "paths": {...: str}, "options": dict}
@@ -35,15 +36,9 @@ def _plain(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def run_record(folder: Path) -> dict[str, Any]:
+def graph_record(folder: Path) -> dict[str, Any]:
     """What the run file of a folder says, with a graph in it."""
-    path = folder / "run.json"
-    if not path.is_file():
-        raise OutputError(f"{folder} is not the folder of a run: it has no run.json, which graphkin fit writes.")
-    with reading(path, "was not written by graphkin fit, or is damaged", OutputError):
-        record = read_json(path)
-        check_shape(record, SHAPE)
-    return dict(record)
+    return read_record(folder, SHAPE)
 
 
 def graph_of_run(folder: Path, given: str | None, options: ReadingOptions) -> Graph:
@@ -55,7 +50,7 @@ def graph_of_run(folder: Path, given: str | None, options: ReadingOptions) -> Gr
         return open_graph(given, **options.reading())
     if folder.is_dir() and not (folder / "run.json").is_file():
         return open_graph(DEFAULT, **options.reading())
-    about = run_record(folder)["graph"]
+    about = graph_record(folder)["graph"]
     name, how = _recorded(folder, about)
     usual = ReadingOptions().reading()
     changed = {key: value for key, value in options.reading().items() if value != usual[key]}

@@ -11,7 +11,7 @@ from typing import Any
 
 import jinja2
 
-from graphkin.errors import InputError, OutputError
+from graphkin.errors import InputError
 from graphkin.evaluation.rows import checked_rows
 from graphkin.experiments.shipped import NAMES
 from graphkin.experiments.summary import Summary
@@ -22,9 +22,8 @@ from graphkin.report.map import node_map
 from graphkin.report.plots import loss_figure, ratio_figure
 from graphkin.report.reading import meanings, progress_of, sentences_of
 from graphkin.report.result_tables import result_tables, score_rows, settings_table, shown_value
+from graphkin.report.run_file import read_record
 from graphkin.report.weights import applies, diagnose, sentences
-from graphkin.support.files import read_json, reading
-from graphkin.support.shapes import check_shape
 from graphkin.training.embeddings import embeddings_file, read_embeddings
 from graphkin.training.fitted import load
 
@@ -89,7 +88,7 @@ def fit_page(
     say: Callable[[str], None] = lambda text: None,
 ) -> str:
     """Map, scores, weights and loss curve of the run that ``graphkin fit`` wrote to a folder, on the run's graph."""
-    record = _record(folder)
+    record = read_record(folder, RECORD)
     fitted = load(folder / "model.graphkin")
     embeddings = read_embeddings(embeddings_file(folder), graph.ids)
     for what, count in (("nodes", graph.num_nodes), ("edges", graph.num_edges), ("features", graph.num_features)):
@@ -155,16 +154,6 @@ def render(template: str, figures: Sequence[Figure] | None, **values: Any) -> st
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         **values,
     )
-
-
-def _record(folder: Path) -> dict[str, Any]:
-    path = folder / "run.json"
-    if not path.is_file():
-        raise OutputError(f"{folder} is not the folder of a run: it has no run.json, which graphkin fit writes.")
-    with reading(path, "was not written by graphkin fit, or is damaged", OutputError):
-        record = read_json(path)
-        check_shape(record, RECORD)
-    return dict(record)
 
 
 def facts_of(environments: list[dict[str, Any]]) -> dict[str, list[str]]:
