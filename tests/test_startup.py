@@ -117,3 +117,14 @@ def test_help_names_what_the_library_has(capsys: pytest.CaptureFixture[str], mon
         assert run([command, "--help"]) == 0
         text = capsys.readouterr().out
         assert [name for name in names if name not in text] == []
+
+
+@pytest.mark.parametrize(("given", "wanted"), [(None, "passive"), ("active", "active")])
+def test_threads_do_not_spin_unless_the_user_says_so(given: str | None, wanted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set before PyTorch is loaded, which reads it once."""
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    if given is not None:
+        monkeypatch.setenv("OMP_WAIT_POLICY", given)
+    code = "import sys, os; from graphkin.commands import cli; print('torch' in sys.modules, os.environ['OMP_WAIT_POLICY'])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", wanted]

@@ -3,9 +3,12 @@
 ``import graphkin`` is instant: each name brings its module, and PyTorch, when it is first used.
 """
 
+import os
 from typing import TYPE_CHECKING
 
 from graphkin.support.lazy import lazy_names
+
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # threads that spin while they wait starve other programs, and each other
 
 if TYPE_CHECKING:
     from graphkin.errors import InputError as InputError
