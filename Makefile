@@ -6,7 +6,7 @@ CHROMEDRIVER := $(shell command -v chromedriver)
 JOBS ?= 2
 PYTEST := $(BIN)/python -m pytest --numprocesses $(JOBS) --dist worksteal
 
-.PHONY: demo test test-fast test-gpu check format setup clean
+.PHONY: demo test test-fast test-gpu check docs format setup clean
 
 demo: setup        ## train kin and GRACE+ on the bundled Cora and compare them with features without training
 	$(BIN)/python examples/cora.py
@@ -23,11 +23,14 @@ test-fast: setup   ## the tests that take a minute in all
 test-gpu:          ## the tests that need an NVIDIA GPU, with the Python that is active
 	PYTHONPATH=src $(PYTHON) -m pytest -m gpu
 
-check: setup       ## lint, format, types, and imports that only go down
+check: setup docs  ## lint, format, types, imports that only go down, and a site without a broken link
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+docs: setup        ## the documentation site: site/index.html
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 format: setup
 	$(BIN)/ruff check --fix .

@@ -15,6 +15,7 @@ import numpy as np
 
 FOLDER = Path(__file__).parent.parent / "docs" / "example"
 PEOPLE = 240
+SEED = 7
 WORDS = (
     ("build", "code", "deploy", "test", "servers", "release", "review", "database"),
     ("customers", "contracts", "travel", "negotiate", "markets", "demos", "pricing", "partners"),
@@ -27,19 +28,24 @@ CITIES = ("Lyon", "Porto", "Turin", "Ghent")
 
 
 def main() -> None:
-    draw = np.random.default_rng(7)
-    teams = draw.integers(len(WORDS), size=PEOPLE)
+    draw = np.random.default_rng(SEED)
+    team_of = teams(draw)
     ids = [f"{FIRST[number % len(FIRST)]}-{number:03d}" for number in range(PEOPLE)]
-    people = [person(draw, ids[number], int(teams[number])) for number in range(PEOPLE)]
+    people = [person(draw, ids[number], int(team_of[number])) for number in range(PEOPLE)]
     pairs = [
         (ids[one], ids[other], int(draw.integers(1, 10)))
         for one in range(PEOPLE)
         for other in range(one + 1, PEOPLE)
-        if draw.random() < (0.055 if teams[one] == teams[other] else 0.006)
+        if draw.random() < (0.055 if team_of[one] == team_of[other] else 0.006)
     ]
     FOLDER.mkdir(exist_ok=True)
     write("people.csv", ("id", "age", "salary", "city", "joined", "remote", "about"), people)
     write("work.csv", ("source", "target", "hours"), pairs)
+
+
+def teams(draw: np.random.Generator) -> np.ndarray:
+    """The team of each person."""
+    return draw.integers(len(WORDS), size=PEOPLE)
 
 
 def person(draw: np.random.Generator, name: str, team: int) -> tuple[Any, ...]:

@@ -15,6 +15,7 @@ if not torch.cuda.is_available():
 from hypothesis import settings
 
 from graphkin import Graph, bundled_cora
+from tests.documents import quick  # noqa: F401 - a fixture
 
 settings.register_profile("graphkin", deadline=None, max_examples=40, derandomize=True)
 settings.load_profile("graphkin")

@@ -3,147 +3,38 @@
 from __future__ import annotations
 
 import doctest
-import functools
-import hashlib
 import importlib
 import json
 import pkgutil
 import re
-import shlex
-import shutil
 import statistics
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-import scipy.sparse
-import torch
 
 import graphkin
 from benchmarks import criteria
-from graphkin.commands import cli
 from graphkin.experiments import experiment_named, parse
 from graphkin.experiments.store import Store
 from graphkin.experiments.summary import Cell, Summary, summarise
-from graphkin.graphs import datasets
 from graphkin.graphs.catalogue import DATASETS
-from graphkin.graphs.graph import Graph
 from graphkin.methods import method_named
 from scripts import performance_table, results_pages, scale_tables
+from tests.documents import ROOT, blocks, page, part_of_cora, run_shown
 
-ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-DATA = (ROOT / "docs" / "data.md").read_text(encoding="utf-8")
-REPRODUCE = (ROOT / "docs" / "reproduce.md").read_text(encoding="utf-8")
-USES = (ROOT / "docs" / "uses.md").read_text(encoding="utf-8")
-TUNE = (ROOT / "docs" / "tune.md").read_text(encoding="utf-8")
-PARTS = ("data", "indices", "indptr", "shape")
+DATA = page("data")
+REPRODUCE = page("reproduce")
+USES = page("uses")
+TUNE = page("tune")
 MODULES = sorted(m.name for m in pkgutil.walk_packages(graphkin.__path__, "graphkin.") if not m.name.endswith("__main__"))
-
-
-FEWER = {
-    "fit": ["--epochs", "2", "--splits", "1"],
-    "tune": ["--trials", "2", "--splits", "1", "--set", "epochs=2"],
-    "evaluate": ["--splits", "1"],
-    "reproduce": ["--epochs", "2", "--seeds", "1"],
-    "report": ["--layout", "pca"],
-    "map": ["--layout", "pca"],
-    "report results.sqlite": ["--epochs", "2", "--seeds", "1"],
-    "bench": ["--nodes", "60", "--graph", "my-graph", "--repeats", "1"],
-}
-"""options behind those of a document's commands: what they do is the same, and takes less time"""
-
-
-@pytest.fixture
-def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with the graph that docs/data.md shows, training that lasts two epochs, and small graphs for large ones."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "my-graph").mkdir()
-    shown = re.search(r"```\nmy-graph/edges.*?\n(.*?)```", DATA, flags=re.DOTALL)
-    assert shown is not None
-    lines = [re.split(r" {3,}", line) for line in shown.group(1).splitlines()]
-    for column, stem in enumerate(("edges", "nodes")):
-        text = "\n".join(line[column] for line in lines if line[column].strip())
-        (tmp_path / "my-graph" / f"{stem}.csv").write_text(text + "\n", encoding="utf-8")
-    shutil.copy(tmp_path / "my-graph" / "edges.csv", tmp_path / "edges.csv")
-    part = part_of_cora()
-    for module in (graphkin, datasets):
-        monkeypatch.setattr(module, "bundled_cora", lambda: part)
-    monkeypatch.setattr(graphkin, "fit", functools.partial(graphkin.fit, epochs=2))
-    publish_small_photo(tmp_path / "data", monkeypatch)
-    return tmp_path
-
-
-def part_of_cora() -> Graph:
-    """Every seventh node, with the edges between them, and every seventh word."""
-    whole = graphkin.bundled_cora()
-    chosen = torch.arange(whole.num_nodes) % 7 == 0
-    source, target = whole.edge_index
-    inside = chosen[source] & chosen[target]
-    place = chosen.cumsum(0) - 1
-    x = whole.x if isinstance(whole.x, torch.Tensor) else whole.x.to_dense()
-    masks = {name: getattr(whole, name)[chosen] for name in ("train_mask", "val_mask", "test_mask")}
-    assert whole.y is not None
-    return Graph.from_arrays(x[chosen][:, ::7], place[whole.edge_index[:, inside]], whole.y[chosen], name=whole.name, **masks)
-
-
-def publish_small_photo(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A graph of two communities, in the archive that holds Photo."""
-    draw = np.random.default_rng(0)
-    labels = np.arange(200) // 100
-    chance = np.where(labels[:, None] == labels, 0.06, 0.01)
-    edges = np.triu(draw.random((200, 200)) < chance, 1)
-    words = draw.random((200, 16)) < 0.2 + 0.3 * labels[:, None]
-    matrices = {"attr": scipy.sparse.csr_matrix(words, dtype=np.float32), "adj": scipy.sparse.csr_matrix(edges | edges.T)}
-    photo = DATASETS["photo"]
-    (file,) = photo.files
-    raw = root / photo.folder / "raw"
-    raw.mkdir(parents=True)
-    parts = {f"{name}_{part}": getattr(matrix, part) for name, matrix in matrices.items() for part in PARTS}
-    np.savez(raw / file, labels=labels, **parts)
-    counts: dict[str, Any] = {"nodes": 200, "edges": int(edges.sum()), "features": 16, "classes": 2}
-    digest = hashlib.sha256((raw / file).read_bytes()).hexdigest()
-    monkeypatch.setitem(DATASETS, "photo", replace(photo, files={file: digest}, **counts))
-    monkeypatch.setenv("GRAPHKIN_DATA", str(root))
-
-
-def run_shown(commands: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    """The commands of a document, each with :data:`FEWER` behind it."""
-    for command in commands:
-        arguments = shlex.split(command, comments=True)[1:]
-        fewer = FEWER.get(" ".join(arguments[:2]), FEWER.get(arguments[0], []))
-        assert cli.run([*arguments, *fewer]) == 0, (command, capsys.readouterr().err)
-
-
-def blocks(language: str, text: str = README) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", text, flags=re.DOTALL)
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_docstring_examples(name: str) -> None:
     assert doctest.testmod(importlib.import_module(name)).failed == 0
-
-
-@pytest.mark.filterwarnings("ignore:lbfgs failed to converge")  # on so small a graph, after two epochs
-def test_readme_python(quick: Path) -> None:
-    names: dict[str, object] = {}
-    sources = [block.replace("epochs=50", "epochs=2") for block in blocks("python")]
-    assert len(sources) >= 4
-    for source in sources:
-        exec(compile(source, "README.md", "exec"), names)
-    assert (quick / "model.graphkin").exists()
-    assert isinstance(names["z"], torch.Tensor) and names["z"].shape[0] == 3
-
-
-@pytest.mark.slow
-def test_readme_commands(quick: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    commands = [line for block in blocks("sh") for line in block.splitlines() if line.startswith("graphkin ")]
-    assert len(commands) >= 6
-    run_shown(commands, capsys)
-    assert (quick / "runs/gca/run.json").exists()
 
 
 def test_data_page(quick: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -192,11 +83,6 @@ def test_the_data_page_tells_the_counts_and_the_measurements() -> None:
     assert f"{ways['probe_torch']['seconds']:.2f} s where" in DATA
     assert f"took {ways['grid_search']['seconds']:.1f} s" in DATA
     assert ways["probe_torch"]["speed_up"] >= 10
-
-
-def test_readme_opens_with_the_two_commands() -> None:
-    assert blocks("sh")[0].startswith("make demo")
-    assert "\nmake test" in blocks("sh")[0]
 
 
 @pytest.mark.slow
@@ -254,8 +140,8 @@ def test_reproduce_page(quick: Path, capsys: pytest.CaptureFixture[str], monkeyp
 
 @pytest.mark.slow
 def test_the_performance_page_is_the_result_files() -> None:
-    page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
-    assert performance_table.page(page) == page
+    performance = page("performance")
+    assert performance_table.page(performance) == performance
     scale = scale_tables.PAGE.read_text(encoding="utf-8")
     assert scale_tables.page(scale) == scale
     rows = json.loads((ROOT / "docs" / "results" / "precision-8-seeds.json").read_text(encoding="utf-8"))["rows"]
@@ -265,7 +151,7 @@ def test_the_performance_page_is_the_result_files() -> None:
         differences = [rounded - exact for rounded, exact in pairs]
         error = statistics.stdev(differences) / len(differences) ** 0.5
         shown = f"{graph.capitalize()} {statistics.mean(differences):.2f} ± {error:.2f}".replace("-", "−")
-        assert shown in page, shown
+        assert shown in performance, shown
 
 
 @pytest.mark.slow
@@ -291,14 +177,6 @@ def test_the_cost_of_tf32_is_the_result_files() -> None:
     shown = f"{statistics.mean(differences):+.2f} ± {statistics.stdev(differences) / len(differences) ** 0.5:.2f}"
     page = (ROOT / "docs" / "performance.md").read_text(encoding="utf-8")
     assert f"{len(differences)} paired seeds: {shown}" in page, shown
-
-
-def test_the_readmes_speeds_are_the_performance_pages() -> None:
-    section = README.split("## Speed")[1].split("##")[0]
-    measured = performance_table.table().replace("**", "")
-    numbers = re.findall(r"[\d.]+ (?:ms|s|GiB)\b", section)
-    assert len(numbers) > 10
-    assert [number for number in numbers if number not in measured] == []
 
 
 def test_links_and_named_tests_exist() -> None:
