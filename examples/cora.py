@@ -49,12 +49,14 @@ def main(arguments: list[str]) -> None:
     seconds: dict[str, list[float]] = {row: [] for row in ROWS}
     start = time.perf_counter()
     for seed in range(options.seeds):
+        free: dict[str, graphkin.Scores] = {}
         for row, method in ROWS.items():
             began = time.perf_counter()
             if method is None:
-                accuracies[row] += without_training(row, graph, seed)
+                free[row] = without_training(row, graph, seed)
+                accuracies[row] += free[row].test
             else:
-                accuracies[row] += trained(graph, method, seed, options.device, folder, settings)
+                accuracies[row] += trained(graph, method, seed, options.device, folder, free, settings)
             seconds[row].append(time.perf_counter() - began)
         elapsed = time.perf_counter() - start
         if seed + 1 < options.seeds and elapsed * (seed + 2) / (seed + 1) > options.seconds:
@@ -72,30 +74,35 @@ def scores(rows: Any, graph: graphkin.Graph, seed: int) -> graphkin.Scores:
     return graphkin.evaluate(rows, graph, splits=SPLITS, seed=SPLITS * seed)
 
 
-def without_training(row: str, graph: graphkin.Graph, seed: int) -> tuple[float, ...]:
-    """Test accuracies, by split."""
+def without_training(row: str, graph: graphkin.Graph, seed: int) -> graphkin.Scores:
     free = FreeRows(graph)
     if row != BEST_FREE:
-        return scores(free[row], graph, seed).values["accuracy"]
+        return scores(free[row], graph, seed)
     best = best_free({name: scores(rows, graph, seed) for name, rows in free.items()})
     assert best is not None
-    return best.values["accuracy"]
+    return best
 
 
 def trained(
-    graph: graphkin.Graph, method: str, seed: int, device: str, folder: Path, settings: dict[str, Any]
+    graph: graphkin.Graph,
+    method: str,
+    seed: int,
+    device: str,
+    folder: Path,
+    free: dict[str, graphkin.Scores],
+    settings: dict[str, Any],
 ) -> tuple[float, ...]:
-    """Test accuracies of one run, by split; the run is written to a folder of its own."""
+    """Test accuracies of one run, by split; the run is written to a folder of its own, with ``free`` as its baselines."""
     fitted = graphkin.fit(graph, method, seed=seed, device=device, progress="visible", **settings)
     run = prepare_folder(folder / f"{method.replace('+', 'plus')}-seed{seed}", overwrite=True)
     found: list[graphkin.Scores] = []
 
     def score(embeddings: Any) -> dict[str, Any]:
         found.append(scores(embeddings, graph, seed))
-        return with_baselines({method: found[0]})
+        return with_baselines({method: found[0], **free})
 
     write_run(run, fitted, graph, score)
-    return found[0].values["accuracy"]
+    return found[0].test
 
 
 def table(accuracies: dict[str, list[float]], seconds: dict[str, list[float]]) -> Table:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 # Before torch and numba are imported: tests run in two processes, and threads that wait for a busy core spin. Numba sets the
@@ -15,6 +16,7 @@ if not torch.cuda.is_available():
 from hypothesis import settings
 
 from graphkin import Graph, bundled_cora
+from tests.browsing import Browser, started
 from tests.documents import quick  # noqa: F401 - a fixture
 
 settings.register_profile("graphkin", deadline=None, max_examples=40, derandomize=True)
@@ -24,6 +26,12 @@ settings.load_profile("graphkin")
 @pytest.fixture(scope="session")
 def cora() -> Graph:
     return bundled_cora()
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with started(tmp_path_factory.mktemp("profile")) as driver:
+        yield driver
 
 
 @pytest.fixture(scope="session")

@@ -39,7 +39,7 @@ TYPER = {
     *("pydantic_core", "pygments", "shellingham", "typing_extensions", "typing_inspection"),
 }
 """Typer, Rich and what these import where it is installed."""
-NOT_FOR_A_FIT = {"torch_geometric", "sklearn", "numba", "pyarrow", "networkx", "pandas", "matplotlib", "plotly", "typer"}
+NOT_FOR_A_FIT = {"torch_geometric", "sklearn", "numba", "pyarrow", "networkx", "pandas", "matplotlib", "typer"}
 
 
 def loaded_by(source: str) -> tuple[set[str], set[str]]:

@@ -11,7 +11,7 @@ import pytest
 from graphkin.commands.cli import run
 from graphkin.commands.options.tune import parse_search, parse_time
 from graphkin.errors import DivergedError, SettingError
-from graphkin.report.charts import Chart, Mark, log_scale, scale_of
+from graphkin.report.charts import Chart, Mark, Series, log_scale, scale_of
 from graphkin.tuning.scoring import Scorer
 from tests.killed_at import STEP, AtCall, AtWrite, Point, ended, start, words
 from tests.kills import new_folder
@@ -35,8 +35,7 @@ def test_a_search_ends_with_settings_for_fit(folder: Path, capsys: pytest.Captur
     assert run([*command[1:], "--quiet", "--splits", "1", "--no-baselines"]) == 0
     assert f"trained for {EPOCHS} epochs" in capsys.readouterr().out
     page = (folder / "search" / "tune.html").read_text(encoding="utf-8")
-    assert page.count('class="mark defaults"') >= 2 and "http" not in page.replace("http-equiv", "")
-    assert "plotly" not in page.lower()
+    assert page.count('<path class="defaults" d=') >= 3 and "http" not in page.replace("http-equiv", "")
 
 
 def test_json_is_one_object_and_quiet_is_quiet(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -101,7 +100,7 @@ def test_charts_hold_their_marks() -> None:
     assert scale_of([5.0, 5.0]).low < 5 < scale_of([5.0, 5.0]).high
     x = log_scale([0.05], 0.1, 10)
     assert x.low == 0.05 and [text for _, text in x.ticks] == ["0.1", "1", "10"]
-    chart = Chart("tau", x, y, [Mark(0.05, 71.2, "complete", "")])
+    chart = Chart("tau", x, y, [Series("", "c0", marks=[Mark(0.05, 71.2, "complete", "")])])
     left, top, right, bottom = chart.box
     assert chart.at_x(0.05) == left and chart.at_x(10) == right
     assert chart.at_y(70) == bottom and chart.at_y(85) == top

@@ -41,16 +41,17 @@ def run(options: Map) -> None:
         print(f"{options.layout} of {len(nodes.rows):,} nodes", file=sys.stderr)
     unit = unit_embeddings(nodes.rows)
     points = layout(unit, options.layout)
-    groups, names, grouping = groups_of(graph, unit)
-    column = [names[group] for group in groups] if grouping == "label" else groups + 1
-    write_table(target, nodes.ids, {"x": points[:, 0], "y": points[:, 1], grouping: np.array(column)})
+    groups = groups_of(graph, unit)
+    column = [groups.names[place] for place in groups.places] if groups.kind == "label" else groups.places + 1
+    write_table(target, nodes.ids, {"x": points[:, 0], "y": points[:, 1], groups.kind: np.array(column)})
     if picture is not None:
         shown = sample(len(points), SAMPLE) if options.layout == "tsne" else np.arange(len(points))
         part = "" if len(shown) == len(points) else f"{len(shown):,} of "
-        draw(picture, points[shown], groups[shown], names, f"{nodes.title}: {part}{len(points):,} nodes by {options.layout}")
+        title = f"{nodes.title}: {part}{len(points):,} nodes by {options.layout}"
+        draw(picture, points[shown], groups.places[shown], groups.names, title)
     if options.as_json:
         record = {"out": str(target), "picture": None if picture is None else str(picture), "nodes": len(points)}
-        print_json({"run": str(options.run), **record, "layout": options.layout, "colour": grouping})
+        print_json({"run": str(options.run), **record, "layout": options.layout, "colour": groups.kind})
         return
     if note is not None:
         say(note)

@@ -31,7 +31,7 @@ def run(options: Report) -> None:
     else:
         text, note = _of_store(options)
     write_whole(page, lambda file: file.write_text(text, encoding="utf-8"))
-    say(f"{page}: {len(text.encode()) / 2**20:.1f} MiB, opens in any browser")
+    say(f"{page}: {len(text.encode()) / 2**20:.2f} MiB, opens in any browser")
     if note is not None:
         say(note)
 

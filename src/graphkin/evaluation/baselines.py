@@ -37,8 +37,8 @@ def baseline(name: str, graph: Graph, method: Method | None, seed: int = 0) -> T
     return untrained(graph, method, seed)
 
 
-def scored_baselines(score: Callable[[Any], Scores], graph: Graph, method: Method, seed: int = 0) -> dict[str, Scores]:
-    """The best free row where the protocol can choose one, the untrained encoder, and all free rows.
+def scored_baselines(score: Callable[[Any], Scores], graph: Graph, method: Method | None, seed: int = 0) -> dict[str, Scores]:
+    """The best free row where the protocol can choose one, the method's untrained encoder, and all free rows.
 
     Free rows that could take more than half of the memory are left out; features as they are are always scored.
     """
@@ -47,7 +47,8 @@ def scored_baselines(score: Callable[[Any], Scores], graph: Graph, method: Metho
     scores = {name: score(free[name]) for name in free if name == "unit features" or free.bytes_of(name) <= limit}
     best = best_free(scores)
     chosen = {} if best is None else {BEST_FREE: best}
-    return {**chosen, UNTRAINED: score(untrained(graph, method, seed)), **scores}
+    encoder = {} if method is None else {UNTRAINED: score(untrained(graph, method, seed))}
+    return {**chosen, **encoder, **scores}
 
 
 def raw_features(graph: Graph) -> Tensor | Rows:

@@ -132,14 +132,19 @@ def named(chosen: Sequence[str]) -> str:
     return f"{names[0]} or {names[1]}" if len(names) == 2 else f"{names[0]}, {names[1]} or others"
 
 
+def settings_for(chosen: Sequence[str]) -> str:
+    """Options of ``graphkin fit`` that give the row that was chosen most often."""
+    often = Counter(chosen).most_common(1)[0][0]
+    return f"--method diffusion --set free={FREE[often].pieces}"
+
+
 def advice(embedding: Scores, best: Scores) -> str | None:
     """A line that says so where the best free row is significantly better than an embedding; None where it is not."""
     gain = paired(dict(enumerate(best.test)), dict(enumerate(embedding.test)))
     if gain is None or gain.points <= 0 or not gain.significant:
         return None
-    often = Counter(best.chosen).most_common(1)[0][0]
     what = "Features" if set(best.chosen) == {"unit features"} else "Smoothed features"
     return (
         f"{what} without training ({named(best.chosen)}) score higher here: {best.mean:.1f} % against "
-        f"{embedding.mean:.1f} %. graphkin fit --method diffusion --set free={FREE[often].pieces} gives them."
+        f"{embedding.mean:.1f} %. graphkin fit {settings_for(best.chosen)} gives them."
     )

@@ -1,81 +1,57 @@
-"""Figures as data for plotly.js. A trace names a place in the palette; the theme of the page chooses the colour."""
+"""Figures as data: panels beside each other, and a legend that shows and hides their series."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import asdict, dataclass, field
-from html import escape
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from graphkin.report.reading import MISSING
+from graphkin.report.charts import SHAPES, SYMBOLS, Chart
 
 COLOURS = 15
 """in the palette of the style sheet"""
 QUIET = "quiet"
-"""the colour of lines that are shown for comparison"""
+"""the colour of what is shown for comparison"""
+DASHES = {"solid": "", "dash": "7 3", "dot": "2 3", "dashdot": "7 3 2 3", "long": "12 4"}
 
 
 @dataclass(frozen=True)
 class Entry:
-    """An entry of the legend, which shows and hides its traces."""
+    """An entry of the legend, which shows and hides its series."""
 
     name: str
-    colour: int | str
+    colour: str
+    """a colour of the style sheet, without its two dashes"""
     dash: str = "solid"
-    symbol: str = ""
-    hidden: bool = False
-    """until the reader clicks on it"""
+    symbol: str = SYMBOLS[0]
+    hatch: int | None = None
+    """the angle of the lines that fill its band"""
+    count: int | None = None
 
+    @property
+    def dashes(self) -> str:
+        return DASHES[self.dash]
 
-@dataclass(frozen=True)
-class Panel:
-    title: str
-    data: list[dict[str, Any]]
-    layout: dict[str, Any]
+    @property
+    def shape(self) -> str:
+        return SHAPES[self.symbol]
 
 
 @dataclass(frozen=True)
 class Figure:
     key: str
     caption: str
-    panels: list[Panel]
-    legend: list[Entry] = field(default_factory=list)
-    nodes: dict[str, Any] | None = None
-    """of a map: names, labels and nearest nodes"""
+    panels: Sequence[Chart]
+    legend: Sequence[Entry] = ()
 
     @property
     def columns(self) -> int:
-        """At most three side by side; no panel stands alone in a row unless it has to."""
-        count = len(self.panels)
-        return count if count <= 3 else 3 if count % 3 == 0 else 2
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+        return side_by_side(len(self.panels))
 
 
-def plain(text: str) -> str:
-    """Text as plotly.js, which understands some HTML, shows it unchanged."""
-    return escape(text, quote=False)
+def side_by_side(panels: int) -> int:
+    """At most three; no panel stands alone in a row unless it has to."""
+    return panels if panels <= 3 else 3 if panels % 3 == 0 else 2
 
 
-def panel(title: str, data: list[dict[str, Any]], xaxis: dict[str, Any], y_title: str) -> Panel:
-    """A panel of lines; without any, it says so."""
-    layout: dict[str, Any] = {"xaxis": xaxis, "yaxis": {"title": {"text": y_title}}, "hovermode": "closest"}
-    if not any(trace["x"] for trace in data):
-        nothing = {"text": MISSING, "xref": "paper", "yref": "paper", "x": 0.5, "y": 0.5, "showarrow": False}
-        layout |= {"annotations": [nothing], "xaxis": {**xaxis, "range": [0, 1], "showticklabels": False}}
-        layout["yaxis"] |= {"showticklabels": False}
-    return Panel(title, data, layout)
-
-
-def curve(x: list[Any], y: list[float], entry: Entry, number: int | None) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "name": plain(entry.name),
-        "x": x,
-        "y": [float(f"{value:.5g}") if math.isfinite(value) else None for value in y],
-        "hovertemplate": f"{plain(entry.name)}<br>epoch %{{x:.0f}}: %{{y:.4g}}<extra></extra>",
-        "line": {"width": 1.8, "dash": entry.dash},
-        "meta": {"colour": entry.colour, "entry": number, "part": "line"},
-    }
+def colour(number: int) -> str:
+    return f"c{number % COLOURS}"

@@ -1,91 +1,101 @@
-"""Figures of one run: its loss, the map of its embeddings, and what its weights did."""
+"""What the page of one run draws: its loss, the map of its embeddings, and what its weights did."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from graphkin.report.figures import COLOURS, QUIET, Entry, Figure, Panel, curve, panel
+from graphkin.report.charts import SYMBOLS
+from graphkin.report.figures import COLOURS, QUIET, Entry, Figure, colour
 from graphkin.report.map import NO_LABEL, NodeMap
+from graphkin.report.plots import curve, loss_chart
 from graphkin.report.weights import WeightDiagnosis
 
-SYMBOLS = ("circle", "diamond", "square", "triangle-up", "cross")
 SHADE = "shade"
 """the colour of a bar that is shown for comparison"""
+SPAN = 10_000
+"""places on the map are whole numbers, so many along its longer side"""
+COSINES = 10**6
+"""in one"""
+STRETCH = 1.35
+"""how much longer than the other an axis of t-SNE, which has no meaning, may be drawn"""
+FEW, STRETCH_OF_FEW = 50, 6.0
+"""so few nodes may be drawn further apart, since they often lie on a line"""
 
 
 def fit_loss_figure(losses: Sequence[float]) -> Figure:
-    epochs = list(range(1, len(losses) + 1))
-    line = curve(epochs, list(losses), Entry("loss", 0), None)
-    return Figure("loss", "The training loss of every epoch.", [panel("", [line], {"title": {"text": "epoch"}}, "loss")])
+    line = curve(range(1, len(losses) + 1), losses, Entry("loss", colour(0)), None)
+    return Figure("loss", "The training loss of every epoch.", [loss_chart("", [line], (560, 240))])
 
 
-def map_figure(found: NodeMap) -> Figure:
-    legend, data = [], []
-    coloured = [name for name in found.group_names if name != NO_LABEL]
-    for number, name in enumerate(found.group_names):
-        members = np.flatnonzero(found.groups == number)
-        colour: int | str = coloured.index(name) % COLOURS if name != NO_LABEL else QUIET
-        symbol = SYMBOLS[coloured.index(name) // COLOURS % len(SYMBOLS)] if name != NO_LABEL else "circle"
-        legend.append(Entry(f"{name} ({len(members):,})", colour, symbol=symbol))
-        data.append(
-            {
-                "type": "scattergl",
-                "mode": "markers",
-                "x": np.round(found.points[members, 0].astype(float), 3).tolist(),
-                "y": np.round(found.points[members, 1].astype(float), 3).tolist(),
-                "customdata": members.tolist(),
-                "hoverinfo": "none",
-                "marker": {"size": _marker_size(len(found.groups)), "opacity": 0.8, "symbol": symbol},
-                "meta": {"colour": colour, "entry": number, "part": "points"},
-            }
-        )
-    bare = {"showgrid": False, "zeroline": False, "showticklabels": False, "ticks": "", "showline": False}
-    layout = {"xaxis": bare, "yaxis": {**bare, "scaleanchor": "x"}, "hovermode": "closest", "hoverdistance": 12}
+@dataclass(frozen=True)
+class MapFigure:
+    legend: Sequence[Entry]
+    aspect: float
+    """width by height that suit the map"""
+    nodes: dict[str, Any]
+    """for map.js: places, groups, names and nearest nodes"""
+
+
+def map_figure(found: NodeMap) -> MapFigure:
+    shown = len(found.points)
+    low = found.points.min(axis=0).astype(float)
+    extent = np.ptp(found.points, axis=0).astype(float)
+    places = np.rint((found.points - low) / (extent.max() or 1) * SPAN).astype(int)
     nodes = {
+        "x": places[:, 0].tolist(),
+        "y": places[:, 1].tolist(),
+        "stretch": 1.0 if found.layout == "pca" else STRETCH_OF_FEW if shown <= FEW else STRETCH,
         "names": list(found.names),
-        "labels": list(found.labels),
-        "groups": [found.group_names[group] for group in found.groups.tolist()] if found.grouping == "cluster" else [],
+        "groups": found.groups.tolist(),
+        "groupNames": list(found.group_names),
         "nearest": found.nearest.tolist(),
-        "similarities": np.round(found.similarities.astype(float), 3).tolist(),
+        "cosines": np.rint(found.similarities.astype(float) * COSINES).astype(int).tolist(),
     }
-    return Figure("map", "", [Panel("", data, layout)], legend, nodes)
+    counts = np.bincount(found.groups[:shown], minlength=len(found.group_names))
+    ratio = float(extent[0] / extent[1]) if extent[1] > 0 else 2.0
+    return MapFigure(_groups(found.group_names, counts.tolist()), round(min(max(ratio, 1.0), 1.6), 3), nodes)
 
 
-def weight_figure(found: WeightDiagnosis) -> Figure:
-    panels = []
+def _groups(names: Sequence[str], counts: Sequence[int]) -> list[Entry]:
+    """Each with its own colour, and beyond the palette with another symbol; nodes without a label are quiet."""
+    legend, number = [], 0
+    for name, count in zip(names, counts, strict=True):
+        if name == NO_LABEL:
+            legend.append(Entry(name, QUIET, count=count))
+        else:
+            legend.append(Entry(name, colour(number), symbol=SYMBOLS[number // COLOURS % len(SYMBOLS)], count=count))
+            number += 1
+    return legend
+
+
+@dataclass(frozen=True)
+class Bar:
+    name: str
+    text: str
+    part: float
+    """of the longest bar"""
+    colour: str
+
+
+def weight_bars(found: WeightDiagnosis) -> dict[str, list[Bar]]:
+    """By title; the first bar of each is what weights that ignore similarity would give."""
+    bars = {}
     if found.positive_share is not None:
-        bars = {"chance": found.chance, "w⁺ on<br>other nodes": found.positive_share}
-        panels.append(Panel("Share on the anchor's class", _bars(bars, "%{y:.1%}"), _bar_layout(".0%", "share of weight")))
+        shares = {"chance": found.chance, "w⁺ on other nodes": found.positive_share}
+        bars["Share of the weight on the anchor's class"] = _bars(shares, "{:.1%}")
     if found.negative_same is not None and found.negative_other is not None:
-        means = {"uniform": 1.0, "w⁻,<br>same class": found.negative_same, "w⁻,<br>other classes": found.negative_other}
-        panels.append(Panel("Mean weight of a negative", _bars(means, "%{y:.3f}"), _bar_layout(".1f", "mean w⁻")))
-    return Figure("weights", "Grey: the values for weights that ignore similarity.", panels)
+        means = {"uniform": 1.0, "w⁻, same class": found.negative_same, "w⁻, other classes": found.negative_other}
+        bars["Mean weight of a negative"] = _bars(means, "{:.3f}")
+    return bars
 
 
-def _bars(values: dict[str, float], shown: str) -> list[dict[str, Any]]:
-    """One trace per bar; the first is the reference, in grey."""
+def _bars(values: dict[str, float], form: str) -> list[Bar]:
+    longest = max(values.values()) or 1
     return [
-        {
-            "type": "bar",
-            "x": [name],
-            "y": [value],
-            "texttemplate": shown,
-            "textposition": "outside",
-            "cliponaxis": False,
-            "hovertemplate": f"%{{x}}: {shown}<extra></extra>",
-            "width": 0.55,
-            "meta": {"colour": SHADE if number == 0 else number - 1, "entry": None, "part": "bar"},
-        }
+        Bar(name, form.format(value), value / longest, SHADE if number == 0 else colour(number - 1))
         for number, (name, value) in enumerate(values.items())
     ]
-
-
-def _bar_layout(ticks: str, y_title: str) -> dict[str, Any]:
-    return {"xaxis": {}, "yaxis": {"title": {"text": y_title}, "tickformat": ticks, "rangemode": "tozero"}, "bargap": 0.4}
-
-
-def _marker_size(nodes: int) -> float:
-    return 7 if nodes < 500 else 5 if nodes < 5_000 else 3.5

@@ -9,7 +9,7 @@ import numpy as np
 
 from graphkin.errors import check_choice
 from graphkin.graphs.graph import Graph
-from graphkin.uses.cluster import clusters_of
+from graphkin.uses.cluster import Clusters, clusters_of
 from graphkin.uses.layout import LAYOUTS, tsne
 from graphkin.uses.rows import DIMENSIONS, SAMPLE, principal, sample, unit_embeddings
 from graphkin.uses.similar import nearest as nearest_nodes
@@ -21,18 +21,14 @@ NO_LABEL = "no label"
 
 @dataclass(frozen=True)
 class NodeMap:
-    """Nodes on a plane. ``names`` belong to the mapped nodes, followed by other nodes among their nearest."""
+    """M nodes on a plane. ``names`` are those of the mapped nodes, followed by other nodes among their nearest."""
 
     points: np.ndarray
     """[M, 2]"""
     groups: np.ndarray
-    """[M], indices of ``group_names``"""
+    """of all names, indices of ``group_names``"""
     group_names: tuple[str, ...]
-    grouping: str
-    """what a group is, a label or a cluster"""
     names: tuple[str, ...]
-    labels: tuple[str, ...]
-    """of all names; empty for a graph without labels"""
     nearest: np.ndarray
     """[M, at most 5], indices of ``names``, the most similar first"""
     similarities: np.ndarray
@@ -40,6 +36,22 @@ class NodeMap:
     layout: str
     nodes: int
     """of the whole graph"""
+    clusters: Clusters | None
+    """of the whole graph, where they are the groups; None where labels are"""
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Of each node the place of its group among the names."""
+
+    places: np.ndarray
+    names: tuple[str, ...]
+    clusters: Clusters | None = None
+    """where the groups are clusters; None where they are labels"""
+
+    @property
+    def kind(self) -> str:
+        return "label" if self.clusters is None else "cluster"
 
 
 def node_map(
@@ -53,26 +65,23 @@ def node_map(
     nearest, similarities = found.indices, found.cosines
     say(f"{layout} of {len(shown):,} nodes")
     reduced = principal(unit[shown], DIMENSIONS)
-    points = principal(reduced, 2) if layout == "pca" else tsne(reduced)
-    labels = labels_of(graph)
-    groups, group_names, grouping = groups_of(graph, unit)
-    present, groups = np.unique(groups[shown], return_inverse=True)
-    group_names = tuple(group_names[group] for group in present)
+    points = principal(reduced if layout == "pca" else tsne(reduced), 2)  # t-SNE has no axes: the longest way lies level
+    grouped = groups_of(graph, unit)
     mentioned = np.concatenate([shown, np.setdiff1d(nearest, shown)])
+    present, groups = np.unique(grouped.places[mentioned], return_inverse=True)
     place = np.empty(len(unit), dtype=np.int64)
     place[mentioned] = np.arange(len(mentioned))
     ids = np.arange(len(unit)) if graph.ids is None else graph.ids
     return NodeMap(
         points,
         groups,
-        group_names,
-        grouping,
+        tuple(grouped.names[group] for group in present),
         tuple(str(ids[node]) for node in mentioned),
-        tuple(labels[node] for node in mentioned) if labels else (),
         place[nearest],
         similarities,
         layout,
         len(unit),
+        grouped.clusters,
     )
 
 
@@ -88,12 +97,12 @@ def _class_name(graph: Graph, label: int) -> str:
     return graph.class_names[label] if label < len(graph.class_names) else f"class {label}"
 
 
-def groups_of(graph: Graph | None, unit: np.ndarray) -> tuple[np.ndarray, tuple[str, ...], str]:
-    """Of each node the place of its group among the names, these, and what a group is: a label, or else a cluster."""
+def groups_of(graph: Graph | None, unit: np.ndarray) -> Groups:
+    """Labels where there are any, clusters otherwise."""
     if graph is not None and labels_of(graph):
         assert graph.y is not None
         labels = graph.y.cpu().numpy()
         names = (*(_class_name(graph, label) for label in range(graph.num_classes)), NO_LABEL)
-        return np.where(labels < 0, graph.num_classes, labels), names, "label"
+        return Groups(np.where(labels < 0, graph.num_classes, labels), names)
     found = clusters_of(unit)
-    return found.numbers - 1, tuple(f"cluster {number + 1}" for number in range(found.count)), "cluster"
+    return Groups(found.numbers - 1, tuple(f"cluster {number + 1}" for number in range(found.count)), found)

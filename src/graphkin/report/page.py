@@ -1,9 +1,10 @@
-"""The page: one HTML file with style sheet, scripts and plotly.js inside, so that it opens from disk."""
+"""The page: one HTML file with its style sheet, scripts and data inside, so that it opens from disk."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
+import base64
+import hashlib
+from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
@@ -16,8 +17,9 @@ from graphkin.evaluation.rows import checked_rows
 from graphkin.experiments.shipped import NAMES
 from graphkin.experiments.summary import Summary
 from graphkin.graphs.graph import Graph
-from graphkin.report.figures import Figure
-from graphkin.report.fit_plots import fit_loss_figure, map_figure, weight_figure
+from graphkin.report.answer import answer
+from graphkin.report.fit_plots import fit_loss_figure, map_figure, weight_bars
+from graphkin.report.glance import glance
 from graphkin.report.map import node_map
 from graphkin.report.plots import loss_figure, ratio_figure
 from graphkin.report.reading import meanings, progress_of, sentences_of
@@ -26,6 +28,7 @@ from graphkin.report.run_file import read_record
 from graphkin.report.weights import applies, diagnose, sentences
 from graphkin.training.embeddings import embeddings_file, read_embeddings
 from graphkin.training.fitted import load
+from graphkin.uses.cluster import Clusters
 
 SCORES = {"protocol": str, "accuracy": [float], "accuracy_mean": float, "accuracy_std": float, "chosen?": [str]}
 RECORD = {
@@ -35,8 +38,8 @@ RECORD = {
     **{"versions": dict, "machine": dict, "seconds?": {"train": float}, "kernel?": (str, None), "warning?": (str, None)},
 }
 """what a page needs of a run file"""
-SCRIPTS = ("theme.js", "tables.js")
-PLOT_SCRIPTS = ("plots.js", "map.js")
+SCRIPTS = ("theme.js", "tips.js", "tables.js", "charts.js")
+MAP_SCRIPTS = ("map.js", "nodes.js", "gestures.js")
 
 
 def reproduction_page(summaries: list[Summary], environments: list[dict[str, Any]], command: str) -> str:
@@ -44,29 +47,25 @@ def reproduction_page(summaries: list[Summary], environments: list[dict[str, Any
 
     An environment is what :func:`graphkin.support.environment.environment` says, with ``commit`` where it is known.
     """
-    experiments, figures = [], []
-    for summary in summaries:
-        points = ratio_figure(summary) if summary.experiment.axis is not None else None
-        losses = loss_figure(summary)
-        figures += [figure for figure in (points, losses) if figure is not None]
-        experiments.append(
-            {
-                "experiment": summary.experiment,
-                "progress": progress_of(summary),
-                "meanings": meanings(summary.experiment),
-                "sentences": sentences_of(summary),
-                "tables": result_tables(summary),
-                "points": points,
-                "losses": losses,
-                "settings": settings_table(summary),
-            }
-        )
-    done, wanted = (sum(counts) for counts in zip((0, 0), *(one["progress"] for one in experiments), strict=True))
+    experiments = [
+        {
+            "experiment": summary.experiment,
+            "progress": progress_of(summary),
+            "meanings": meanings(summary.experiment),
+            "sentences": sentences_of(summary),
+            "tables": result_tables(summary),
+            "points": ratio_figure(summary) if summary.experiment.axis is not None else None,
+            "losses": loss_figure(summary),
+            "settings": settings_table(summary),
+        }
+        for summary in summaries
+    ]
+    done, wanted = (sum(counts) for counts in zip((0, 0), *map(progress_of, summaries), strict=True))
     return render(
         "reproduction.html",
-        figures,
         title=_title(summaries),
         experiments=experiments,
+        glance=glance(summaries),
         done=done,
         wanted=wanted,
         facts=facts_of(environments),
@@ -87,7 +86,7 @@ def fit_page(
     command: str = "",
     say: Callable[[str], None] = lambda text: None,
 ) -> str:
-    """Map, scores, weights and loss curve of the run that ``graphkin fit`` wrote to a folder, on the run's graph."""
+    """The answer, map, scores, weights and loss curve of the run that ``graphkin fit`` wrote to a folder, on its graph."""
     record = read_record(folder, RECORD)
     fitted = load(folder / "model.graphkin")
     embeddings = read_embeddings(embeddings_file(folder), graph.ids)
@@ -97,47 +96,51 @@ def fit_page(
                 f"the graph must be the one of the run, with {record['graph'][what]} {what}, found {graph.name!r} with {count}."
             )
     embeddings = checked_rows(embeddings, graph.num_nodes)
-    plotly_js()
     found = node_map(embeddings, graph, layout, say)
-    figures = {"map": map_figure(found), "loss": fit_loss_figure(record["losses"])}
     diagnosis = None
     if applies(graph, fitted.method):
         say("weights by class")
         diagnosis = diagnose(graph, fitted.method)
-        figures["weights"] = weight_figure(diagnosis)
-    scores = record["scores"]
+    drawn, scores = map_figure(found), record["scores"]
     return render(
         "fit.html",
-        list(figures.values()),
+        drawn.nodes,
         title=f"{record['method']} on {record['graph']['name']}",
+        answer=answer(record, folder, found.clusters, fitted.method.needs_labels),
         record=record,
         map=found,
+        drawn=drawn,
+        clusters=[] if found.clusters is None else _clusters(found.clusters, graph),
         dimensions=embeddings.shape[1],
-        shown=figures,
+        loss=fit_loss_figure(record["losses"]) if record["losses"] else None,
         diagnosis=diagnosis,
         diagnosis_sentences=[] if diagnosis is None else sentences(diagnosis),
+        bars={} if diagnosis is None else weight_bars(diagnosis),
         scores=[] if "not_scored" in scores else score_rows(scores),
         settings={name: shown_value(value) for name, value in record["settings"].items()},
-        facts=facts_of([record]),
+        facts=facts_of([record]) | ({"Kernel": [record["kernel"]]} if record.get("kernel") else {}),
         command=command,
     )
 
 
-@functools.cache
-def plotly_js() -> str:
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError as error:
-        raise InputError("the report needs plotly, which is not installed: pip install 'graphkin[report]'.") from error
-    return str(get_plotlyjs())
+def _clusters(found: Clusters, graph: Graph) -> list[tuple[str, int, str]]:
+    """The name of each cluster, its size, and its most central nodes."""
+    ids = range(graph.num_nodes) if graph.ids is None else graph.ids
+    return [
+        (f"cluster {number}", size, ", ".join(str(ids[node]) for node in nodes))
+        for number, (size, nodes) in enumerate(zip(found.sizes, found.central, strict=True), 1)
+    ]
 
 
 def asset(name: str) -> str:
     return resources.files("graphkin.report").joinpath("assets", name).read_text(encoding="utf-8")
 
 
-def render(template: str, figures: Sequence[Figure] | None, **values: Any) -> str:
-    """Figures are embedded as JSON with "<" escaped, so that no text in them can end the script. None: it needs no plotly."""
+def render(template: str, nodes: dict[str, Any] | None = None, **values: Any) -> str:
+    """``nodes`` are what a map shows, as JSON with "<" escaped, so that no text in them can end the script.
+
+    The page allows the scripts that are part of it, by their digests, and no others.
+    """
     templates = jinja2.Environment(
         loader=jinja2.FunctionLoader(asset),
         autoescape=True,
@@ -146,14 +149,21 @@ def render(template: str, figures: Sequence[Figure] | None, **values: Any) -> st
         lstrip_blocks=True,
     )
     templates.policies["json.dumps_kwargs"] = {"allow_nan": False, "separators": (",", ":")}
+    early = asset("early.js")
+    scripts = "\n".join(asset(name) for name in SCRIPTS + (MAP_SCRIPTS if nodes is not None else ()))
     return templates.get_template(template).render(
         style=asset("page.css"),
-        scripts="\n".join(asset(name) for name in SCRIPTS + (PLOT_SCRIPTS if figures is not None else ())),
-        plotly=None if figures is None else plotly_js(),
-        figures=[figure.as_dict() for figure in figures or ()],
+        early=early,
+        scripts=scripts,
+        allowed=" ".join(f"'sha256-{_digest(script)}'" for script in (early, scripts)),
+        nodes=nodes,
         made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         **values,
     )
+
+
+def _digest(script: str) -> str:
+    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
 
 
 def facts_of(environments: list[dict[str, Any]]) -> dict[str, list[str]]:

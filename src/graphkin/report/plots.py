@@ -5,38 +5,55 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
-from graphkin.experiments.definition import Experiment
+from graphkin.experiments.definition import Experiment, ExperimentRow
 from graphkin.experiments.summary import Cell, Summary
-from graphkin.report.figures import COLOURS, QUIET, Entry, Figure, curve, panel, plain
-from graphkin.report.reading import cell_of, place
+from graphkin.report.charts import SYMBOLS, Chart, Mark, Scale, Series, scale_of
+from graphkin.report.figures import COLOURS, DASHES, QUIET, Entry, Figure, colour, side_by_side
+from graphkin.report.reading import cell_of, enhanced_row, enumerated, place, spread
 
-DASHES = ("dot", "dash", "dashdot")
+LINES = tuple(DASHES)
+ANGLES = (45, 135, 90, 0, 22, 112, 67, 157)
+SIZES = {3: (380, 250)}
+"""of panels, by how many are side by side"""
+SIZE = (480, 290)
 
 
 def ratio_figure(summary: Summary) -> Figure:
     """Mean and spread at every measure, a panel for each dataset; the paper's numbers as open marks."""
     experiment = summary.experiment
-    far = {row.name for row in experiment.rows if row.ideal or row.baseline in ("raw features", "untrained encoder")}
-    legend = [replace(entry, hidden=entry.name in far) for entry in _row_entries(experiment)]
+    far = [row.name for row in experiment.rows if _is_far(row)]
+    shown = (experiment.base, enhanced_row(experiment))
+    legend = [
+        entry if None in shown or entry.name in shown else replace(entry, hatch=None)
+        for entry in _row_entries(experiment)
+        if entry.name not in far
+    ]
     positions = _positions(experiment.measures)
     panels = []
     for dataset in experiment.datasets:
-        bands, lines = [], []
+        series = []
         for number, entry in enumerate(legend):
             cells = [cell_of(summary, entry.name, dataset, measure) for measure in experiment.measures]
-            bands += _band(cells, positions, entry, number)
-            lines += _line(cells, positions, entry, number) + _published(cells, positions, entry, number)
-        axis = {"title": {"text": plain(experiment.axis or "")}, "tickvals": positions, "ticktext": list(experiment.measures)}
+            series.append(_points(list(zip(positions, cells, strict=True)), entry, number))
         panels.append(
-            panel(experiment.heading(dataset), bands + lines, axis, f"{experiment.quantity(experiment.measures[0])}, %")
+            Chart(
+                experiment.heading(dataset),
+                _axis(positions, experiment.measures),
+                scale_of(_heights(series)),
+                series,
+                size=_size(experiment),
+                x_title=experiment.axis or "",
+                y_title=f"{experiment.quantity(experiment.measures[0])}, %",
+            )
         )
-    caption = "Mean over seeds; the band is one standard deviation to each side. Open diamonds with bars: the paper."
+    banded = [entry.name for entry in legend if entry.hatch is not None]
+    around = f", and one standard deviation to each side of {enumerated(banded)} (hatched)" if banded else ""
+    caption = f"Mean over seeds{around}. Open marks with bars: the paper."
     if far:
-        caption += " Rows far above or below are hidden until chosen."
+        caption += f" In the table only, because they are far away: {', '.join(far)}."
     return Figure(f"points-{experiment.name}", caption, panels, legend)
 
 
@@ -50,13 +67,13 @@ def loss_figure(summary: Summary) -> Figure | None:
         return None
     panels = []
     for dataset in experiment.datasets:
-        data = []
+        series = []
         for number, entry in enumerate(legend):
             cell = curves.get((entry.name, dataset, measure))
             if cell is not None:
-                epochs = np.linspace(1, max(cell.epochs, 1), len(cell.losses))
-                data.append(curve(epochs.round(1).tolist(), list(cell.losses), entry, number))
-        panels.append(panel(experiment.heading(dataset), data, {"title": {"text": "epoch"}}, "loss"))
+                epochs = np.linspace(1, max(cell.epochs, 1), len(cell.losses)).tolist()
+                series.append(curve(epochs, cell.losses, entry, number))
+        panels.append(loss_chart(experiment.heading(dataset), series, _size(experiment)))
     where = f", at {place(experiment, measure)}" if experiment.scored_by.by_labels else ""
     caption = (
         f"Mean loss over seeds{where}. Objectives have different scales: compare the shapes of the curves, not their heights."
@@ -64,17 +81,40 @@ def loss_figure(summary: Summary) -> Figure | None:
     return Figure(f"loss-{experiment.name}", caption, panels, legend)
 
 
+def curve(x: Sequence[float], y: Sequence[float], entry: Entry, number: int | None) -> Series:
+    """A line through the values that are finite."""
+    known = [(at, value) for at, value in zip(x, y, strict=True) if math.isfinite(value)]
+    return Series(entry.name, entry.colour, number, entry.dashes, known)
+
+
+def loss_chart(title: str, series: Sequence[Series], size: tuple[int, int]) -> Chart:
+    epochs = scale_of([x for one in series for x, _ in one.line], 5, low=0)
+    return Chart(title, epochs, scale_of(_heights(series)), series, size=size, x_title="epoch", y_title="loss")
+
+
+def _is_far(row: ExperimentRow) -> bool:
+    """Whether its values are far above or below those of methods, which would be squeezed."""
+    return row.ideal or row.baseline in ("raw features", "untrained encoder")
+
+
 def _row_entries(experiment: Experiment) -> list[Entry]:
-    """Methods in colour, the base first; baselines and the bound that sees labels quiet, told apart by their dashes."""
-    entries, colours, dashes = [], 0, 0
+    """Methods in colour; baselines and the bound that sees labels quiet. Each has its own dashes, mark and hatching."""
+    entries, colours, quiet = [], 0, 0
     for row in experiment.rows:
         if row.baseline is not None or row.ideal:
-            entries.append(Entry(row.name, QUIET, DASHES[dashes % len(DASHES)] if row.baseline else "solid"))
-            dashes += row.baseline is not None
+            entries.append(Entry(row.name, QUIET, LINES[1 + quiet % 3], SYMBOLS[-1 - quiet % len(SYMBOLS)]))
+            quiet += 1
         else:
-            entries.append(Entry(row.name, colours % COLOURS, "solid" if colours < COLOURS else "dash"))
+            line = LINES[(colours + colours // COLOURS) % len(LINES)]
+            entries.append(
+                Entry(row.name, colour(colours), line, SYMBOLS[colours % len(SYMBOLS)], ANGLES[colours % len(ANGLES)])
+            )
             colours += 1
     return entries
+
+
+def _size(experiment: Experiment) -> tuple[int, int]:
+    return SIZES.get(side_by_side(len(experiment.datasets)), SIZE)
 
 
 def _positions(measures: Sequence[str]) -> list[float]:
@@ -85,59 +125,28 @@ def _positions(measures: Sequence[str]) -> list[float]:
         return [float(number) for number in range(len(measures))]
 
 
-def _band(cells: list[Cell], positions: list[float], entry: Entry, number: int) -> list[dict[str, Any]]:
-    known = [(x, cell.mean, cell.std) for x, cell in zip(positions, cells, strict=True) if not math.isnan(cell.std)]
-    if len(known) < 2:
-        return []
-    there = [(x, mean + std) for x, mean, std in known]
-    back = [(x, mean - std) for x, mean, std in reversed(known)]
-    x, y = zip(*there, *back, strict=True)
-    return [
-        {
-            "type": "scatter",
-            "mode": "lines",
-            "x": list(x),
-            "y": [round(value, 4) for value in y],
-            "fill": "toself",
-            "line": {"width": 0},
-            "hoverinfo": "skip",
-            "meta": {"colour": entry.colour, "entry": number, "part": "band"},
-        }
+def _axis(positions: Sequence[float], measures: Sequence[str]) -> Scale:
+    """With some room beside the first and the last point."""
+    room = 0.06 * (max(positions) - min(positions)) or 0.5
+    return Scale(min(positions) - room, max(positions) + room, list(zip(positions, measures, strict=True)))
+
+
+def _points(cells: Sequence[tuple[float, Cell]], entry: Entry, number: int) -> Series:
+    known = [(x, cell) for x, cell in cells if cell.count]
+    spreads = [(x, cell.mean - cell.std, cell.mean + cell.std) for x, cell in known if not math.isnan(cell.std)]
+    marks = [
+        Mark(x, cell.mean, "ours", f"{entry.name}: {spread(cell.mean, cell.std)}, n = {cell.count}", entry.symbol)
+        for x, cell in known
     ]
+    for x, published in ((x, cell.published) for x, cell in cells if cell.published is not None):
+        words = f"{entry.name}, published: {spread(*published)}"
+        marks.append(Mark(x, published[0], "published", words, entry.symbol, published[1]))
+    line = [(x, cell.mean) for x, cell in known]
+    band = spreads if len(spreads) > 1 and entry.hatch is not None else []
+    return Series(entry.name, entry.colour, number, entry.dashes, line, band, marks)
 
 
-def _line(cells: list[Cell], positions: list[float], entry: Entry, number: int) -> list[dict[str, Any]]:
-    known = [(x, cell) for x, cell in zip(positions, cells, strict=True) if cell.count]
-    spreads = ["" if math.isnan(cell.std) else f" ± {cell.std:.2f}" for _, cell in known]
-    return [
-        {
-            "type": "scatter",
-            "mode": "lines+markers",
-            "name": plain(entry.name),
-            "x": [x for x, _ in known],
-            "y": [round(cell.mean, 4) for _, cell in known],
-            "customdata": [[spread, cell.count] for spread, (_, cell) in zip(spreads, known, strict=True)],
-            "hovertemplate": f"{plain(entry.name)}<br>%{{y:.2f}}%{{customdata[0]}}, n = %{{customdata[1]}}<extra></extra>",
-            "line": {"width": 2 if entry.colour != QUIET else 1.5, "dash": entry.dash},
-            "marker": {"size": 5},
-            "meta": {"colour": entry.colour, "entry": number, "part": "line"},
-        }
-    ]
-
-
-def _published(cells: list[Cell], positions: list[float], entry: Entry, number: int) -> list[dict[str, Any]]:
-    known = [(x, cell.published) for x, cell in zip(positions, cells, strict=True) if cell.published is not None]
-    if not known:
-        return []
-    return [
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "x": [x for x, _ in known],
-            "y": [mean for _, (mean, _) in known],
-            "error_y": {"type": "data", "array": [std for _, (_, std) in known], "thickness": 1.2, "width": 3},
-            "hovertemplate": f"{plain(entry.name)}, published<br>%{{y:.2f}} ± %{{error_y.array:.2f}}<extra></extra>",
-            "marker": {"size": 8, "symbol": "diamond-open", "line": {"width": 1.5}},
-            "meta": {"colour": entry.colour, "entry": number, "part": "published"},
-        }
-    ]
+def _heights(series: Sequence[Series]) -> list[float]:
+    lines = [y for one in series for _, y in one.line]
+    bands = [y for one in series for _, low, high in one.band for y in (low, high)]
+    return lines + bands + [y for one in series for mark in one.marks for y in (mark.y - mark.spread, mark.y + mark.spread)]

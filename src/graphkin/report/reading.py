@@ -23,7 +23,10 @@ VERDICTS = (
     "significantly below {base}",
     "not yet comparable with {base}",
 )
-CHOSEN_FREE = "Training-free rows, the best by validation, are"
+CHOSEN_FREE = {
+    BEST_FREE: "Training-free rows, the best by validation, are",
+    "propagated features": "Propagated features, which cost nothing, are",
+}
 NAMED = 3
 """So many points of a figure are named; if there are more, they are counted."""
 
@@ -158,26 +161,29 @@ def failed_runs(summary: Summary) -> str:
     return f"Below the untrained encoder, in every measure, ended {enumerated(found)}."
 
 
-def free_rows(summary: Summary) -> str:
-    """Where rows that cost no training have a higher mean than "+", in a sentence; empty where there are none.
+def free_row(summary: Summary) -> str | None:
+    """The best free row by validation where it has results; otherwise that of propagated features."""
+    for baseline in CHOSEN_FREE:
+        for row in summary.experiment.rows:
+            if row.baseline == baseline and any(cell.count for key, cell in summary.cells.items() if key[0] == row.name):
+                return row.name
+    return None
 
-    The row is the best one by validation, where the experiment has it with results; otherwise propagated features.
-    """
+
+def free_rows(summary: Summary) -> str:
+    """Where rows that cost no training have a higher mean than "+", in a sentence; empty where there are none."""
     experiment = summary.experiment
-    row = enhanced_row(experiment)
-    for baseline, words in ((BEST_FREE, CHOSEN_FREE), ("propagated features", "Propagated features, which cost nothing, are")):
-        free = next((one.name for one in experiment.rows if one.baseline == baseline), None)
-        if row is None or free is None:
-            continue
-        known, above = 0, []
-        for dataset, measure in itertools.product(experiment.datasets, experiment.measures):
-            ours, theirs = (cell_of(summary, name, dataset, measure) for name in (row, free))
-            if ours.count and theirs.count:
-                known += 1
-                above += [_where(experiment, dataset, measure)] if theirs.mean > ours.mean else []
-        if known:
-            return f"{words} above {row} {_places(experiment, above, known)}." if above else ""
-    return ""
+    row, free = enhanced_row(experiment), free_row(summary)
+    if row is None or free is None:
+        return ""
+    known, above = 0, []
+    for dataset, measure in itertools.product(experiment.datasets, experiment.measures):
+        ours, theirs = (cell_of(summary, name, dataset, measure) for name in (row, free))
+        if ours.count and theirs.count:
+            known += 1
+            above += [_where(experiment, dataset, measure)] if theirs.mean > ours.mean else []
+    words = CHOSEN_FREE[next(str(one.baseline) for one in experiment.rows if one.name == free)]
+    return f"{words} above {row} {_places(experiment, above, known)}." if above else ""
 
 
 def choices(summary: Summary) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from graphkin.report.charts import Chart, Mark, Scale, log_scale, scale_of, word_scale
+from graphkin.report.charts import Chart, Mark, Scale, Series, log_scale, scale_of, word_scale
 from graphkin.report.page import facts_of, render
 from graphkin.tuning.outcome import FAILED, Tried, Tuned, shown_setting
 from graphkin.tuning.space import Choice, Dimension, Range
@@ -16,7 +16,6 @@ def tuning_page(tuned: Tuned, environment: dict[str, Any], fit_command: str) -> 
     default, names = tuned.default, list(tuned.best.settings)
     return render(
         "tuning.html",
-        None,
         title=f"Settings of {tuned.method.name} for {tuned.graph}",
         tuned=tuned,
         gain=None if default is None or default.score is None else _score(tuned.best) - default.score,
@@ -48,20 +47,23 @@ def _over_trials(tuned: Tuned) -> Chart:
     line.append((float(len(tuned.tried)), best))
     numbers = scale_of([1.0, float(len(tuned.tried))], 8, low=0.5, high=len(tuned.tried) + 0.5)
     whole = Scale(numbers.low, numbers.high, [(tick, text) for tick, text in numbers.ticks if tick == int(tick) and tick >= 1])
-    marks = [_mark(one, float(one.number)) for one in scored]
-    return Chart("", whole, _scores(tuned), marks, line, _level(tuned), (720, 260), "trial")
+    series = [
+        Series("best so far", "c0", dashes="", line=line),
+        *_marks([(one, float(one.number)) for one in scored]),
+    ]
+    return Chart("", whole, _scores(tuned), series, _level(tuned), (720, 260), "trial")
 
 
 def _against(tuned: Tuned, name: str, dimension: Dimension) -> Chart:
     found = [(one, tuned.space.values(one.settings)[name]) for one in _scored(tuned)]
     if isinstance(dimension, Choice):
         places = {text: place for place, text in enumerate(dimension.texts)}
-        marks = [_mark(one, float(places[dimension.stored(value)])) for one, value in found if dimension.holds(value)]
-        return Chart(name, word_scale([text.strip('"') for text in dimension.texts]), _scores(tuned), marks, (), _level(tuned))
+        chosen = [(one, float(places[dimension.stored(value)])) for one, value in found if dimension.holds(value)]
+        words = word_scale([text.strip('"') for text in dimension.texts])
+        return Chart(name, words, _scores(tuned), _marks(chosen), _level(tuned))
     numbers = [(one, float(value)) for one, value in found if isinstance(value, int | float)]
     shown = [(one, value) for one, value in numbers if value > 0 or not dimension.log]
-    marks = [_mark(one, value) for one, value in shown]
-    return Chart(name, _range_scale(dimension, [value for _, value in shown]), _scores(tuned), marks, (), _level(tuned))
+    return Chart(name, _range_scale(dimension, [value for _, value in shown]), _scores(tuned), _marks(shown), _level(tuned))
 
 
 def _range_scale(dimension: Range, values: list[float]) -> Scale:
@@ -88,10 +90,15 @@ def _level(tuned: Tuned) -> float | None:
     return None if tuned.default is None else tuned.default.score
 
 
+def _marks(trials: list[tuple[Tried, float]]) -> list[Series]:
+    return [Series("", "c0", marks=[_mark(one, x) for one, x in trials])]
+
+
 def _mark(one: Tried, x: float) -> Mark:
     settings = ", ".join(f"{name} {shown_setting(_rounded(value))}" for name, value in one.settings.items())
     words = f"trial {one.number}, {one.state}: {_score(one):.2f} %. {settings}"
-    return Mark(x, _score(one), "defaults" if one.defaults else one.state, words)
+    kind = "defaults" if one.defaults else one.state
+    return Mark(x, _score(one), kind, words, "diamond" if one.defaults else "circle")
 
 
 def _rounded(value: Any) -> Any:

@@ -1,83 +1,170 @@
-// The map answers for a node: its id, its label, the nodes most similar to it, and where they are.
-plots.onDraw.push((element, figure) => {
-  if (!figure.nodes || element.parentElement.querySelector(".tip")) return;
-  const { names, labels, groups, nearest, similarities } = figure.nodes;
-  const panel = element.parentElement;
-  const points = [];
-  for (const trace of figure.panels[0].data) {
-    trace.customdata.forEach((node, place) => { points[node] = [trace.x[place], trace.y[place], trace.meta.entry]; });
-  }
-  const tip = panel.appendChild(document.createElement("div"));
-  tip.className = "tip";
-  tip.hidden = true;
-  let rings = [];
+// The map on a canvas: where nodes are in pixels, how they are drawn, and zoom. nodes.js says who they are.
+const map = { marked: [], matches: new Set(), onPoint: () => {}, onPick: () => {}, onMove: () => {} };
+{
+  const MOST_NAMED = 40;  // so many nodes in sight have their names beside them
+  const [LEAST_ZOOM, MOST_ZOOM] = [1, 200];
+  const figure = document.querySelector("figure.map");
+  const [frame, canvas] = [figure.querySelector(".frame"), figure.querySelector("canvas")];
+  const context = canvas.getContext("2d");
+  const nodes = JSON.parse(document.getElementById("nodes").textContent);
+  const count = nodes.x.length;
+  const groups = [...figure.querySelectorAll(".entry")].map((entry) => ({
+    colour: `--${entry.dataset.colour}`, shape: new Path2D(`M0 0${entry.dataset.shape}`),
+  }));
+  const extent = [nodes.x, nodes.y].map((places) => places.reduce((most, place) => Math.max(most, place), 0) || 1);
+  const view = { zoom: 1, x: 0, y: 0 };
+  let [width, height, scale, radius, hidden] = [0, 0, [1, 1], 4, new Set()];
+  Object.assign(map, { figure, frame, nodes, count, view });
 
-  const pixels = (node) => {
-    const { xaxis, yaxis } = element._fullLayout;
-    const [x, y] = points[node];
-    return [xaxis.l2p(x) + xaxis._offset + element.offsetLeft, yaxis.l2p(y) + yaxis._offset + element.offsetTop];
-  };
-  const inside = ([x, y]) => x >= 0 && y >= 0 && x <= panel.clientWidth && y <= panel.clientHeight;
-  const text = (tag, content) => {
-    const made = document.createElement(tag);
-    made.textContent = content;
-    return made;
-  };
-  const ring = (node, kind) => {
-    if (node >= points.length || figure.hidden.has(points[node][2]) || !inside(pixels(node))) return;
-    const made = panel.appendChild(document.createElement("div"));
-    made.className = kind;
-    [made.style.left, made.style.top] = pixels(node).map((value) => `${value}px`);
-    rings.push(made);
-  };
+  const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
-  const hide = () => {
-    tip.hidden = true;
-    rings.forEach((made) => made.remove());
-    rings = [];
+  // Both axes fill the frame, as long as neither is stretched much more than the other.
+  const measure = () => {
+    [width, height] = [frame.clientWidth, frame.clientHeight];
+    radius = Math.min(9, Math.max(1.2, (26 * Math.sqrt(width * height)) / 760 / count ** 0.29));
+    const room = radius + 10;
+    const most = [(width - 2 * room) / extent[0], (height - 2 * room) / extent[1]];
+    const least = Math.min(...most);
+    scale = most.map((one) => Math.min(one, least * nodes.stretch));
   };
-  const show = (node) => {
-    hide();
-    const list = document.createElement("ol");
-    nearest[node].forEach((other, place) => {
-      const line = document.createElement("li");
-      const who = text("span", names[other]);
-      if (labels.length) who.append(" ", text("small", labels[other]));
-      line.append(text("small", similarities[node][place].toFixed(3)), who);
-      list.append(line);
-    });
-    tip.replaceChildren(text("b", names[node]), text("span", labels.length ? labels[node] : groups[node]), list);
-    tip.hidden = false;
-    ring(node, "ring own");
-    nearest[node].forEach((other) => ring(other, "ring"));
-    const [x, y] = pixels(node);
-    const around = nearest[node].filter((other) => other < points.length).map((other) => pixels(other)[0]);
-    const room = { left: x - tip.offsetWidth - 16, right: x + 16 };
-    const crowded = around.filter((other) => other > x).length > around.length / 2;
-    const left = room.left < 0 || (!crowded && room.right + tip.offsetWidth < panel.clientWidth) ? room.right : room.left;
-    tip.style.left = `${Math.max(4, Math.min(left, panel.clientWidth - tip.offsetWidth - 4))}px`;
-    tip.style.top = `${Math.max(4, Math.min(y - tip.offsetHeight / 2, panel.clientHeight - tip.offsetHeight - 4))}px`;
-  };
+  map.pixels = (node) => [
+    width / 2 + view.x + (nodes.x[node] - extent[0] / 2) * scale[0] * view.zoom,
+    height / 2 + view.y - (nodes.y[node] - extent[1] / 2) * scale[1] * view.zoom,
+  ];
+  map.inside = ([x, y]) => x >= 0 && y >= 0 && x <= width && y <= height;
+  map.shows = (node) => map.matches.has(node) || !hidden.has(nodes.groups[node]);
+  map.dot = () => radius * Math.min(view.zoom ** 0.4, 3);
 
-  for (const kind of ["plotly_hover", "plotly_click"]) element.on(kind, (event) => show(event.points[0].customdata));
-  element.on("plotly_unhover", hide);
-  element.on("plotly_relayout", (changes) => { if (Object.keys(changes).length) hide(); });
-
-  const form = panel.closest("figure").querySelector("form.find");
-  const [input, output] = [form.querySelector("input"), form.querySelector("output")];
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    const wanted = input.value.trim();
-    const mapped = names.slice(0, points.length);
-    const exact = mapped.indexOf(wanted);
-    const node = exact >= 0 ? exact : mapped.findIndex((name) => name.toLowerCase().startsWith(wanted.toLowerCase()));
-    if (!wanted || node < 0) {
-      hide();
-      output.textContent = wanted ? "no such node on the map" : "";
-      return;
+  map.nodeAt = (x, y) => {
+    let [best, least] = [null, map.dot() + 8];
+    for (let node = 0; node < count; node += 1) {
+      const [left, top] = map.pixels(node);
+      const away = Math.hypot(left - x, top - y);
+      if (away < least && map.shows(node)) [best, least] = [node, away];
     }
-    const label = labels.length ? labels[node] : groups[node];
-    output.textContent = `${names[node]}, ${label}; most similar: ${nearest[node].map((other) => names[other]).join(", ")}`;
-    show(node);
-  });
-});
+    return best;
+  };
+
+  // A picture of the dot of each group, which is copied to every node.
+  const stamps = (ratio) => {
+    const side = Math.ceil(3 * map.dot() + 2);
+    return groups.map(({ colour, shape }) => {
+      const stamp = document.createElement("canvas");
+      [stamp.width, stamp.height] = [side * ratio, side * ratio];
+      const drawing = stamp.getContext("2d");
+      drawing.setTransform(ratio * map.dot() / 3.6, 0, 0, ratio * map.dot() / 3.6, side * ratio / 2, side * ratio / 2);
+      [drawing.fillStyle, drawing.strokeStyle, drawing.lineWidth] = [css(colour), css("--page"), 0.5];
+      drawing.fill(shape);
+      if (map.dot() > 2.5) drawing.stroke(shape);
+      return { stamp, side };
+    });
+  };
+
+  const drawNodes = (ratio) => {
+    const dots = stamps(ratio);
+    const seen = [];
+    const put = (chosen, opacity) => {
+      context.globalAlpha = opacity;
+      for (let node = 0; node < count; node += 1) {
+        if (!map.shows(node) || !chosen(node)) continue;
+        const { stamp, side } = dots[nodes.groups[node]];
+        const [x, y] = map.pixels(node);
+        if (x < -side || y < -side || x > width + side || y > height + side) continue;
+        context.drawImage(stamp, x - side / 2, y - side / 2, side, side);
+        seen.push(node);
+      }
+    };
+    const searching = map.matches.size > 0;
+    put((node) => !map.matches.has(node), searching ? 0.15 : 0.9);
+    if (searching) put((node) => map.matches.has(node), 1);
+    context.globalAlpha = 1;
+    return seen;
+  };
+
+  // Only where it crosses nothing that was written before.
+  const writer = () => {
+    const taken = [];
+    return (text, x, y) => {
+      const box = { left: x, top: y - 7, right: x + context.measureText(text).width, bottom: y + 7 };
+      const crosses = (other) => box.left < other.right && other.left < box.right && box.top < other.bottom && other.top < box.bottom;
+      if (box.right > width || taken.some(crosses)) return;
+      taken.push(box);
+      context.strokeText(text, x, y);
+      context.fillText(text, x, y);
+    };
+  };
+  const drawNames = (seen) => {
+    const write = writer();
+    for (const node of seen) {
+      const [x, y] = map.pixels(node);
+      write(nodes.names[node].length > 28 ? `${nodes.names[node].slice(0, 27)}…` : nodes.names[node], x + map.dot() + 4, y);
+    }
+  };
+
+  // The chosen node, and lines to the most similar ones with their ranks.
+  const drawMarked = () => {
+    const [chosen, ...similar] = map.marked.map((node) => (node < count && map.shows(node) ? map.pixels(node) : null));
+    const ring = ([x, y], size, thickness) => {
+      context.lineWidth = thickness;
+      context.beginPath();
+      context.arc(x, y, size, 0, 2 * Math.PI);
+      context.stroke();
+    };
+    context.strokeStyle = css("--ink");
+    if (map.matches.size <= 300) map.matches.forEach((node) => ring(map.pixels(node), map.dot() + 2, 1.2));
+    if (!chosen) return;
+    context.lineWidth = 0.8;
+    similar.filter(Boolean).forEach((place) => {
+      context.beginPath();
+      context.moveTo(...chosen);
+      context.lineTo(...place);
+      context.stroke();
+    });
+    similar.filter(Boolean).forEach((place) => ring(place, map.dot() + 2, 1.3));
+    ring(chosen, map.dot() + 3.5, 2.6);
+    [context.strokeStyle, context.lineWidth] = [css("--page"), 4];
+    const write = writer();
+    similar.forEach((place, rank) => { if (place) write(`${rank + 1}`, place[0] + map.dot() + 5, place[1] - map.dot() - 4); });
+  };
+
+  map.draw = () => {
+    const ratio = Math.max(devicePixelRatio, document.documentElement.classList.contains("printing") ? 3 : 1);
+    measure();
+    [canvas.width, canvas.height] = [Math.round(width * ratio), Math.round(height * ratio)];
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    context.fillStyle = css("--page");
+    context.fillRect(0, 0, width, height);
+    const seen = drawNodes(ratio);
+    Object.assign(context, { font: `600 12px ${css("--sans")}`, textBaseline: "middle", lineJoin: "round" });
+    Object.assign(context, { fillStyle: css("--ink"), strokeStyle: css("--page"), lineWidth: 3 });
+    if (seen.length <= MOST_NAMED && !map.marked.length) drawNames(seen);
+    drawMarked();
+  };
+  let waiting = false;
+  map.redraw = () => {
+    if (waiting) return;
+    waiting = true;
+    requestAnimationFrame(() => { waiting = false; map.draw(); });
+  };
+
+  const moveTo = (zoom, x, y) => {
+    view.zoom = Math.min(MOST_ZOOM, Math.max(LEAST_ZOOM, zoom));
+    const room = [((view.zoom - 1) * width) / 2, ((view.zoom - 1) * height) / 2];
+    [view.x, view.y] = [x, y].map((shift, axis) => Math.min(room[axis], Math.max(-room[axis], shift)));
+    frame.classList.toggle("zoomed", view.zoom > 1);
+    map.onMove();
+    map.redraw();
+  };
+  map.zoomBy = (factor, x = width / 2, y = height / 2) => {
+    const zoom = Math.min(MOST_ZOOM, Math.max(LEAST_ZOOM, view.zoom * factor));
+    const ratio = zoom / view.zoom;
+    moveTo(zoom, x - width / 2 - (x - width / 2 - view.x) * ratio, y - height / 2 - (y - height / 2 - view.y) * ratio);
+  };
+  map.shift = (x, y) => moveTo(view.zoom, view.x + x, view.y + y);
+  map.reset = () => moveTo(1, 0, 0);
+
+  figure.addEventListener("filter", (event) => { hidden = event.detail; map.onMove(); map.redraw(); });
+  theme.listeners.push((wish) => (wish?.all ? map.draw() : map.redraw()));
+  new ResizeObserver(() => { map.onMove(); map.redraw(); }).observe(frame);
+  map.draw();
+}

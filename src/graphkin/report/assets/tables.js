@@ -1,8 +1,41 @@
+// A cell shows one line; the rest of it comes in a tip, by the pointer or by the arrow keys, and is printed below the line.
+for (const table of document.querySelectorAll("table.results, table.glance")) {
+  const cells = [...table.querySelectorAll("td[tabindex]")];
+  const show = (cell) => {
+    const rest = cell.querySelector(".rest").cloneNode(true);
+    rest.className = "shown";
+    tips.show(rest, () => cell.getBoundingClientRect());
+  };
+  cells.forEach((cell, place) => {
+    cell.tabIndex = place ? -1 : 0;  // one stop of the Tab key for the whole table
+    cell.addEventListener("pointerenter", () => show(cell));
+    cell.addEventListener("pointerleave", tips.hide);
+    cell.addEventListener("focus", () => {
+      cells.forEach((other) => { other.tabIndex = other === cell ? 0 : -1; });
+      show(cell);
+    });
+    cell.addEventListener("blur", tips.hide);
+  });
+  const steps = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
+  table.addEventListener("keydown", (event) => {
+    const cell = event.target.closest("td[tabindex]");
+    const step = steps[event.key];
+    if (!cell || !step) return;
+    event.preventDefault();
+    const rows = [...table.querySelectorAll("tbody tr")];
+    let [row, column] = [rows.indexOf(cell.parentElement), cell.cellIndex];
+    do {  // rows and cells without anything to show are passed over
+      [row, column] = [row + step[0], column + step[1]];
+    } while (rows[row] && column > 0 && column < table.tHead.rows[0].cells.length && !rows[row].cells[column]?.hasAttribute("tabindex"));
+    rows[row]?.cells[column]?.focus();
+  });
+}
+
 // A column header sorts: numbers from the largest, text from A; then the other way; then as it was. Missing cells stay last.
 for (const table of document.querySelectorAll("table.sortable")) {
   const body = table.tBodies[0];
   const original = [...body.rows];
-  const headers = [...table.tHead.rows[0].cells];
+  const headers = [...table.tHead.rows[0].cells].filter((header) => header.querySelector("button"));
   const choice = document.querySelector(`select[data-table="${CSS.escape(table.id)}"]`);
 
   const value = (row, column) => {
@@ -11,7 +44,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
     const text = cell.dataset[choice ? choice.value : "ours"];
     return text === undefined ? null : Number(text);
   };
-  const compare = (a, b) => (typeof a === "string" ? a.localeCompare(b) : a - b);
+  const compare = (a, b) => (typeof a === "string" ? a.localeCompare(b, undefined, { numeric: true }) : a - b);
 
   const sort = (column, direction) => {
     headers.forEach((header, place) => header.setAttribute("aria-sort", place === column ? direction : "none"));
