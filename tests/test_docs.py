@@ -37,6 +37,7 @@ from scripts import performance_table, results_pages, scale_tables
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 DATA = (ROOT / "docs" / "data.md").read_text(encoding="utf-8")
+KIN = (ROOT / "docs" / "kin.md").read_text(encoding="utf-8")
 REPRODUCE = (ROOT / "docs" / "reproduce.md").read_text(encoding="utf-8")
 USES = (ROOT / "docs" / "uses.md").read_text(encoding="utf-8")
 TUNE = (ROOT / "docs" / "tune.md").read_text(encoding="utf-8")
@@ -223,6 +224,23 @@ def test_kin_stands_beside_the_bar_once_it_was_run(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(results_pages, "kin", lambda: [Summary(experiment, cells)])
     *_, row = results_pages.kin_table().strip().splitlines()
     assert row.startswith("| cora | 84.50 ± 0.71 | 83.50 ± 0.71 | 85.50 ± 0.71 | +1.00"), "not cs, where it was not run"
+
+
+@pytest.mark.slow
+def test_the_kin_page_says_whether_kin_was_run() -> None:
+    was_run = {summary.experiment.name for summary in results_pages.kin()}
+    assert ("has not yet been run on all graphs" in KIN) is not bool(was_run)
+    assert ("No run of kin" in results_pages.PAGE.read_text(encoding="utf-8")) is not bool(was_run)
+
+
+def test_the_kin_page_tells_what_the_first_version_reached() -> None:
+    study = json.loads((ROOT / "benchmarks/results/kin-study.json").read_text(encoding="utf-8"))
+    table = KIN.split("<!-- first version -->")[1].split("<!-- end of first version -->")[0]
+    shown = sorted(line.split(" | ")[1:] for line in table.strip().splitlines()[2:])
+    found = study["first shipped version, test accuracy by seed"].values()
+    assert shown == sorted(
+        [f"{statistics.mean(seeds):.2f} ± {statistics.stdev(seeds):.2f}", f"{len(seeds)} |"] for seeds in found
+    )
 
 
 @pytest.mark.slow
