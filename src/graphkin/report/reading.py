@@ -24,6 +24,7 @@ VERDICTS = (
     "not yet comparable with {base}",
 )
 CHOSEN_FREE = "Training-free baselines (the best by validation) are"
+PROPAGATED = "Propagated features, which need no training, are"
 NAMED = 3
 """Up to this many points of a figure are named; if there are more, they are only counted."""
 
@@ -165,7 +166,7 @@ def free_rows(summary: Summary) -> str:
     """
     experiment = summary.experiment
     row = enhanced_row(experiment)
-    for baseline, words in ((BEST_FREE, CHOSEN_FREE), ("propagated features", "Propagated features, which need no training, are")):
+    for baseline, words in ((BEST_FREE, CHOSEN_FREE), ("propagated features", PROPAGATED)):
         free = next((one.name for one in experiment.rows if one.baseline == baseline), None)
         if row is None or free is None:
             continue
