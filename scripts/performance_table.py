@@ -151,7 +151,7 @@ LINES = [
 
 def table() -> str:
     """The last measurement of every line, compared with another of the same run."""
-    heads = ("", "target", "time", "memory", "floor", "× floor", "against", "commit")
+    heads = ("", "target", "time", "memory", "floor", "× floor", "compared with", "commit")
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for line in LINES:
         run, row = _latest(line.problem, line.contender)

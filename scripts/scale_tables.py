@@ -24,7 +24,10 @@ def rows(name: str) -> list[dict[str, Any]]:
 
 def pagerank_table() -> str:
     latest = {(row["problem"]["nodes"], row["problem"]["error"], row["contender"]): row for row in rows("pagerank")}
-    lines = ["| nodes | edges | bound | | seconds | memory | largest error found |", "|---|---|---|---|---|---|---|"]
+    lines = [
+        "| nodes | edges | error bound | program | seconds | memory | largest error found |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for (nodes, error, contender), row in sorted(
         latest.items(), key=lambda entry: (entry[0][0], -entry[0][1], entry[0][2] != "graphkin")
     ):
@@ -46,7 +49,7 @@ def latest_runs() -> list[dict[str, Any]]:
 
 def scale_table() -> str:
     lines = [
-        "| nodes | on | plan | prepare | a step | embed | score | peak | accuracy | propagated features |",
+        "| nodes | machine | plan | prepare | one step | embed | score | peak memory | accuracy | propagated features |",
         "|---" * 10 + "|",
     ]
     for row in latest_runs():
@@ -63,15 +66,18 @@ def scale_table() -> str:
 def paper_table() -> str:
     """What 100,000 nodes predict for a million, what was measured there, and what a million predict for 100 million.
 
-    The memory that is expected is the plan's estimate; on paper it grows as it did between the two.
+    Expected memory is the plan's estimate; extrapolated memory grows as it did between the two.
     """
     small, large = (next(row for row in latest_runs() if row["kind"] == "cpu" and row["nodes"] == n) for n in (10**5, 10**6))
-    lines = ["| | 100,000 | expected at 1,000,000 | measured | on paper at 100,000,000 |", "|---|---|---|---|---|"]
+    lines = [
+        "| | 100,000 | expected at 1,000,000 | measured at 1,000,000 | extrapolated to 100,000,000 |",
+        "|---|---|---|---|---|",
+    ]
     for name in ("prepare", "embed", "score"):
         at = [row["seconds"][name] for row in (small, large)]
         lines.append(f"| {name} | {_seconds(at[0])} | {_seconds(10 * at[0])} | {_seconds(at[1])} | {_seconds(100 * at[1])} |")
     steps = [row["seconds"]["train"] / row["epochs"] for row in (small, large)]
-    lines.append(f"| a step | {_seconds(steps[0])} | the same | {_seconds(steps[1])} | the same |")
+    lines.append(f"| one step | {_seconds(steps[0])} | the same | {_seconds(steps[1])} | the same |")
     peaks = [max(row["peak_bytes"][stage] for stage in ("prepare", "train", "embed")) for row in (small, large)]
     growth = (peaks[1] - peaks[0]) / 900_000
     memory = [peaks[0], large["estimate_bytes"], peaks[1], peaks[1] + 99 * 10**6 * growth]
@@ -102,7 +108,7 @@ def top_k_table() -> str:
 def processes_table() -> str:
     """The latest run of each number of processes."""
     latest = {row["processes"]: row for row in rows("processes")}
-    lines = ["| processes, one thread each | prepare | a step | loss after 10 steps |", "|---|---|---|---|"]
+    lines = ["| processes, one thread each | prepare | one step | loss after 10 steps |", "|---|---|---|---|"]
     for count, row in sorted(latest.items()):
         seconds = row["seconds"]
         lines.append(f"| {count} | {_seconds(seconds['prepare'])} | {_seconds(seconds['step'])} | {row['loss']:.5f} |")

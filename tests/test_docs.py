@@ -26,6 +26,7 @@ from tests.documents import ROOT, blocks, page, part_of_cora, run_shown
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 DATA = page("data")
+KIN = page("kin")
 REPRODUCE = page("reproduce")
 USES = page("uses")
 TUNE = page("tune")
@@ -112,6 +113,23 @@ def test_kin_stands_beside_the_bar_once_it_was_run(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.slow
+def test_the_kin_page_says_whether_kin_was_run() -> None:
+    was_run = {summary.experiment.name for summary in results_pages.kin()}
+    assert ("has not yet been run on all graphs" in KIN) is not bool(was_run)
+    assert ("No run of kin" in results_pages.PAGE.read_text(encoding="utf-8")) is not bool(was_run)
+
+
+def test_the_kin_page_tells_what_the_first_version_reached() -> None:
+    study = json.loads((ROOT / "benchmarks/results/kin-study.json").read_text(encoding="utf-8"))
+    table = KIN.split("<!-- first version -->")[1].split("<!-- end of first version -->")[0]
+    shown = sorted(line.split(" | ")[1:] for line in table.strip().splitlines()[2:])
+    found = study["first shipped version, test accuracy by seed"].values()
+    assert shown == sorted(
+        [f"{statistics.mean(seeds):.2f} ± {statistics.stdev(seeds):.2f}", f"{len(seeds)} |"] for seeds in found
+    )
+
+
+@pytest.mark.slow
 def test_presets_are_what_the_searches_found() -> None:
     for name, base in (("search-grace", "grace"), ("search-gca", "gca")):
         (summary,) = results_pages.summaries((name,))
@@ -125,10 +143,11 @@ def test_presets_are_what_the_searches_found() -> None:
 
 @pytest.mark.slow
 def test_reproduce_page(quick: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    (commands,) = blocks("sh", REPRODUCE)
-    run_shown(commands.splitlines(), capsys)
-    assert (quick / "results.csv").exists()
     (mine,) = blocks("toml", REPRODUCE)
+    (quick / "mine.toml").write_text(mine, encoding="utf-8")
+    for commands in blocks("sh", REPRODUCE):
+        run_shown(commands.splitlines(), capsys)
+    assert (quick / "results.csv").exists() and (quick / "mine.html").exists()
     assert [row.name for row in parse("mine", mine).rows][1:4] == [f"GRACE+, effective_positives {k}" for k in (3, 10, 30)]
     (source,) = blocks("python", REPRODUCE)
     monkeypatch.setattr("distributed.Client", lambda address: nullcontext())

@@ -21,9 +21,10 @@ from graphkin.report.reading import (
 )
 
 HOW_TO_READ = (
-    "{what} in percent, mean ± sample standard deviation over seeds; in parentheses the gain over the base row, paired "
-    "by seed. *paper*: as published, in parentheses our difference to it. ▲ significantly above, ▼ significantly below: "
-    "p < 0.05 by the paired t-test for gains and by Welch's t-test beside the paper, not corrected for the number of cells."
+    "{what} in percent: mean ± sample standard deviation over seeds. In parentheses: the gain over the base row, paired by "
+    "seed. *paper*: the published value, with our difference to it in parentheses. ▲ is significantly above and ▼ "
+    "significantly below (p < 0.05), by a paired t-test for gains and Welch's t-test for differences to the paper. The "
+    "p-values are not corrected for the number of cells."
 )
 
 
@@ -37,7 +38,7 @@ def _section(summary: Summary) -> str:
     experiment = summary.experiment
     protocol, seeds = f"{experiment.protocol}{meanings(experiment)}", counted(experiment.seeds, "seed")
     about = f"Protocol {protocol}, {seeds} unless a cell says otherwise"
-    source = f"; beside {experiment.source}." if experiment.source else "."
+    source = f"; compared with {experiment.source}." if experiment.source else "."
     parts = [f"## {_escaped(experiment.title)}", _escaped(about + source), *map(_escaped, sentences_of(summary))]
     if experiment.note:
         parts.insert(2, _escaped(experiment.note))

@@ -24,11 +24,11 @@ VERDICTS = (
     "not yet comparable with {base}",
 )
 CHOSEN_FREE = {
-    BEST_FREE: "Training-free rows, the best by validation, are",
-    "propagated features": "Propagated features, which cost nothing, are",
+    BEST_FREE: "Training-free baselines (the best by validation) are",
+    "propagated features": "Propagated features, which need no training, are",
 }
 NAMED = 3
-"""So many points of a figure are named; if there are more, they are counted."""
+"""Up to this many points of a figure are named; if there are more, they are only counted."""
 
 
 def cell_of(summary: Summary, row: str, dataset: str, measure: str) -> Cell:
@@ -91,7 +91,7 @@ def mark(difference: Difference) -> str:
 
 
 def place(experiment: Experiment, measure: str) -> str:
-    """Where on its axis a measure is: "2 % training nodes", "3 labels of a class"; nothing without an axis."""
+    """Where on its axis a measure is: "2 % training nodes", "3 labels per class"; nothing without an axis."""
     return "" if experiment.axis is None else f"{measure} {experiment.axis}"
 
 
@@ -132,7 +132,7 @@ def agreement(summary: Summary) -> str:
     if not marks:
         return ""
     return (
-        f"Beside the paper: of {counted(len(marks), 'cell')} with a published value, {marks.count('')} without a significant "
+        f"Compared with the paper's values ({counted(len(marks), 'cell')}): {marks.count('')} without a significant "
         f"difference, {marks.count('▲')} above, {marks.count('▼')} below."
     )
 
@@ -157,8 +157,8 @@ def failed_runs(summary: Summary) -> str:
     if not found:
         return ""
     if accuracy_only(experiment):
-        return f"Training failed, ending below the untrained encoder, in {enumerated(found)}."
-    return f"Below the untrained encoder, in every measure, ended {enumerated(found)}."
+        return f"Training failed (it ended below the untrained encoder) in {enumerated(found)}."
+    return f"{enumerated(found)} ended below the untrained encoder in every measure."
 
 
 def free_row(summary: Summary) -> str | None:
@@ -196,7 +196,7 @@ def choices(summary: Summary) -> str:
     if not found:
         return ""
     rows = enumerated(dict.fromkeys(row.name for row in experiment.rows if row.baseline == BEST_FREE))
-    return f"Chosen on validation nodes as {rows}: {'; '.join(f'on {one} {named(names)}' for one, names in found.items())}."
+    return f"Validation chose as {rows}: {'; '.join(f'{named(names)} on {one}' for one, names in found.items())}."
 
 
 def others_below(summary: Summary) -> str:
@@ -218,7 +218,7 @@ def others_below(summary: Summary) -> str:
 
 def sentences_of(summary: Summary) -> list[str]:
     if summary.cut_to is not None:
-        return [f"Training was cut to {counted(summary.cut_to, 'epoch')}: nothing here is a result."]
+        return [f"Training was cut to {counted(summary.cut_to, 'epoch')}, so these numbers are not results."]
     readings = (verdict, others_below, free_rows, choices, agreement, failed_runs)
     return [text for reading in readings if (text := reading(summary))]
 
