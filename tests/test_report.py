@@ -442,7 +442,7 @@ def test_refused_folders(small: Graph, tmp_path: Path) -> None:
 def test_missing_plotly(monkeypatch: pytest.MonkeyPatch) -> None:
     whole_plotly.cache_clear()
     monkeypatch.setattr(page_module, "plotly_js", whole_plotly)
-    monkeypatch.setitem(sys.modules, "plotly.offline", None)
+    monkeypatch.setitem(sys.modules, "plotly", None)
     with refused(InputError, "plotly", "pip install 'graphkin[report]'"):
         reproduction_page([], [], "")
 

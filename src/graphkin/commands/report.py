@@ -8,7 +8,7 @@ import sys
 from graphkin.commands.options.report import Report
 from graphkin.commands.output import say
 from graphkin.commands.source import graph_of_run, graph_record
-from graphkin.errors import OutputError, SettingError, check_choice
+from graphkin.errors import OutputError, SettingError, check_choice, check_installed
 from graphkin.experiments import experiments_named
 from graphkin.experiments.store import Store
 from graphkin.experiments.summary import Summary, summarise
@@ -19,6 +19,7 @@ from graphkin.uses.layout import LAYOUTS
 
 
 def run(options: Report) -> None:
+    check_installed("report", "plotly")
     page = options.page
     check_choice("layout", options.layout, LAYOUTS)
     if page.exists() and not options.overwrite:

@@ -11,7 +11,7 @@ from typing import Any
 
 import jinja2
 
-from graphkin.errors import InputError
+from graphkin.errors import InputError, check_installed
 from graphkin.evaluation.rows import checked_rows
 from graphkin.experiments.shipped import NAMES
 from graphkin.experiments.summary import Summary
@@ -125,10 +125,9 @@ def fit_page(
 
 @functools.cache
 def plotly_js() -> str:
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError as error:
-        raise InputError("the report needs plotly, which is not installed: pip install 'graphkin[report]'.") from error
+    check_installed("report", "plotly")
+    from plotly.offline import get_plotlyjs
+
     return str(get_plotlyjs())
 
 
