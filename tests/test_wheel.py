@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import tarfile
-import tomllib
 import zipfile
 from collections import Counter
 from collections.abc import Callable
@@ -13,12 +12,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 import graphkin
 from graphkin.errors import EXTRAS
-from tests.wheels import ROOT, Environment, built, installed
+from tests.wheels import PROJECT, ROOT, Environment, built, installed
 
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 PACKAGE = ROOT / "src" / "graphkin"
 UNDECLARED = {"hypothesis", "pandas", "pytest", *EXTRAS}
 Call = Callable[..., str]
@@ -76,6 +75,13 @@ def test_a_wheel_built_from_the_sdist_is_the_same(wheel: Path, tmp_path: Path) -
     assert again.name == wheel.name == f"graphkin-{graphkin.__version__}-py3-none-any.whl"
     assert set(zipfile.ZipFile(again).namelist()) == set(zipfile.ZipFile(wheel).namelist())
     assert {path.name for path in source.iterdir()} >= {"tests", "constraints.txt", "Makefile", "LICENSE", "README.md"}
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert citation["version"] == graphkin.__version__
+    assert f"\n## {graphkin.__version__} ({citation['date-released']})\n" in changes
 
 
 def test_each_optional_library_has_its_extra() -> None:
