@@ -169,7 +169,7 @@ def test_a_file_called_like_a_dataset_does_not_get_its_settings(folder: Path, ca
 def test_a_graph_without_labels_is_embedded_and_says_so(folder: Path, capsys: Capture, small: Graph) -> None:
     save(folder / "bare.npz", small, y=None, train_mask=None, val_mask=None, test_mask=None)
     assert graphkin("fit", "bare.npz", "--epochs", 2, "--out", "run", "-q", "-s", "hidden=8") == 0
-    assert "not scored: " in capsys.readouterr().out
+    assert told(capsys.readouterr().out, "not scored: ", "no labels", "wrote", "graphkin cluster run")
     assert "not_scored" in json.loads((folder / "run/run.json").read_text())["scores"]
 
 

@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from graphkin.weights import Repel as Repel
     from graphkin.weights import Uniform as Uniform
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "Attract": "weights",

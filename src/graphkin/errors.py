@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import importlib.util
 import math
 import numbers
 from collections.abc import Iterable, Iterator
@@ -12,6 +13,11 @@ from contextvars import ContextVar
 LARGEST_NUMBER = 1e18
 """of a setting: PyTorch multiplies by whole numbers of 64 bits"""
 LONGEST_REASON, LONGEST_MESSAGE = 200, 2000
+EXTRAS = {
+    "matplotlib": "plots",
+    "optuna": "tune",
+}
+"""optional libraries, and the extra of graphkin that installs each"""
 
 
 def printable(text: str) -> str:
@@ -72,6 +78,10 @@ class OutputError(InputError):
     """Results cannot be written where the user wants them."""
 
 
+class MissingError(InputError):
+    """A library that only some users need is not installed."""
+
+
 class DivergedError(InputError):
     """The loss stopped being a finite number."""
 
@@ -88,6 +98,13 @@ def unknown(what: str, found: str, allowed: Iterable[str]) -> SettingError:
     near = difflib.get_close_matches(found.lower(), names, n=1, cutoff=0.5)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     return SettingError(f"unknown {what} {found!r}.{hint} Allowed: {', '.join(names)}.")
+
+
+def check_installed(what: str, library: str, instead: str = "") -> None:
+    """Raise unless an optional library is there. Called before any work, it costs the user no time."""
+    if importlib.util.find_spec(library) is None:
+        other = f", or {instead}" if instead else ""
+        raise MissingError(f"{what} needs {library}, which is not installed: pip install 'graphkin[{EXTRAS[library]}]'{other}")
 
 
 def check_text(name: str, value: object, *, optional: bool = False) -> None:

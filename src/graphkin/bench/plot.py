@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import Any
 
-from graphkin.errors import SettingError
+from graphkin.errors import SettingError, check_installed
 from graphkin.support.files import check_writable, write_whole
 
 FORMATS = (".png", ".svg", ".pdf")
@@ -14,8 +13,7 @@ FORMATS = (".png", ".svg", ".pdf")
 
 def check_plot(path: Path) -> None:
     """Refuse a ``path`` that cannot be plotted to, before anything is measured."""
-    if importlib.util.find_spec("matplotlib") is None:
-        raise SettingError("a plot needs matplotlib: pip install 'graphkin[plots]'.")
+    check_installed("--plot", "matplotlib")
     if path.suffix not in FORMATS:
         raise SettingError(f"a plot must be a {', '.join(FORMATS)} file, found {path}.")
     check_writable(path.parent)

@@ -65,7 +65,7 @@ def _unexpected(error: Exception) -> int:
 
     message: Any = getattr(error, "format_message", None)
     if message is not None:
-        return _complain(message())
+        return _complain(message() + _advice(error))
     if is_lack_of_memory(error):
         return _complain(
             f"there is not enough memory ({first_line(error)}): try --memory, fewer features or a smaller hidden, "
@@ -74,6 +74,14 @@ def _unexpected(error: Exception) -> int:
     traceback.print_exception(error)
     print("graphkin: this is an internal error of graphkin; please report it.", file=sys.stderr)
     return 1
+
+
+def _advice(usage: Any) -> str:
+    """For those who name two tables, or do not know what a command takes."""
+    if "extra argument" not in usage.format_message() or usage.ctx is None:
+        return ""
+    takes_tables = any(option.name == "nodes" and option.param_type_name == "option" for option in usage.ctx.command.params)
+    return f": see {usage.ctx.command_path} --help" + (", or add --nodes before a table of nodes." if takes_tables else ".")
 
 
 def _complain(message: str) -> int:

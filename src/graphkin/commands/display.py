@@ -79,10 +79,13 @@ def _print_outcome(graph: Graph, record: dict[str, Any], embeddings: Path) -> No
         say(f"warning: {record['warning']}", style="yellow")
     scores = record["scores"]
     if "not_scored" in scores:
-        say(f"not scored: {scores['not_scored']}")
+        say(f"not scored: {scores['not_scored'] if graph.y is not None else 'the graph has no labels'}")
     else:
         print_scores(scores, graph.name, short=True)
-    say(f"wrote {embeddings}, model.graphkin, run.json")
+    ids = ["embeddings.ids.csv"] if embeddings.with_suffix(".ids.csv").exists() else []
+    say(f"wrote {', '.join([str(embeddings), *ids, 'model.graphkin', 'run.json'])}")
+    if graph.y is None:
+        say(f"next: graphkin cluster {embeddings.parent}, or graphkin map {embeddings.parent}")
 
 
 def tuning_table(tuned: Tuned, shown: Callable[[Any], str]) -> Table:

@@ -13,6 +13,7 @@ import typer
 from graphkin.commands.display import tuning_table
 from graphkin.commands.options.tune import Tune
 from graphkin.commands.output import console, print_json, say
+from graphkin.errors import check_installed
 from graphkin.graphs.graph import Graph
 from graphkin.graphs.readers import open_graph
 from graphkin.report.tuning import tuning_page
@@ -27,6 +28,7 @@ PAGE = "tune.html"
 
 
 def run(options: Tune) -> None:
+    check_installed("tune", "optuna")
     graph = open_graph(options.graph, **options.reading())
     folder = options.out or default_folder(graph, resolve(options.method, graph, options.preset).name)
     tuned = tune(graph, options.method, out=folder, report=None if options.quiet else tell, **options.how())

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from graphkin.errors import OutputError, SettingError, printable
+from graphkin.errors import OutputError, check_installed, printable
 from graphkin.report.map import NO_LABEL
 from graphkin.support.files import write_whole
 
@@ -22,8 +21,7 @@ GREY = "#b8b8b8"
 
 def check_picture(path: Path) -> None:
     """Refuse what cannot be drawn, before anything is computed."""
-    if importlib.util.find_spec("matplotlib") is None:
-        raise SettingError("a picture needs matplotlib: pip install 'graphkin[plots]', or --no-picture.")
+    check_installed("a picture", "matplotlib", "add --no-picture")
     if path.suffix.lower() not in FORMATS:
         raise OutputError(f"a picture must end in {', '.join(FORMATS)}, found {path.name}.")
 

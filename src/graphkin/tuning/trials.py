@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphkin.errors import InputError, OutputError
+from graphkin.errors import OutputError
 from graphkin.support.files import reading
 from graphkin.tuning.outcome import COMPLETE, FAILED, PRUNED, Tried
 from graphkin.tuning.space import Range, Space
@@ -31,7 +31,6 @@ BEFORE_PRUNING = 5
 KEPT = 75
 """percent of the trials that go on at a look; short training ranks settings only roughly, so the worst quarter stops"""
 BEFORE_IMPORTANCE = 20
-MISSING = "tune needs Optuna, which is not installed: pip install 'graphkin[tune]'."
 
 
 @contextmanager
@@ -40,10 +39,8 @@ def opened(folder: Path | None, asked: Mapping[str, Any], space: Space, seed: in
 
     ``asked`` is all that scores depend on, by names for people.
     """
-    try:
-        import optuna
-    except ImportError as error:
-        raise InputError(MISSING) from error
+    import optuna
+
     told = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:

@@ -8,7 +8,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from graphkin.errors import InputError, SettingError, check_choice, check_range, check_whole, first_line, is_lack_of_memory
+from graphkin.errors import (
+    InputError,
+    SettingError,
+    check_choice,
+    check_installed,
+    check_range,
+    check_whole,
+    first_line,
+    is_lack_of_memory,
+)
 from graphkin.graphs.graph import Graph
 from graphkin.graphs.inputs import GraphLike, as_graph
 from graphkin.methods import Method, key_form
@@ -67,6 +76,7 @@ def tune(
 
     Ctrl-C ends the search after the current trial.
     """
+    check_installed("tune", "optuna")
     graph = as_graph(data)
     base = resolve(method, graph, preset).configure(**settings)
     chosen, asked, limits = criterion_named(criterion, graph), Asked(base, seed, protocol, splits), _Limits(trials, seconds)
