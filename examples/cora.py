@@ -1,7 +1,7 @@
-"""kin and GRACE+ on the bundled Cora, on the same seeds, beside features without training. This is ``make demo``.
+"""Compare kin and GRACE+ with training-free baselines on the bundled Cora. This is ``make demo``.
 
-Each seed is a new initialisation, scored on five random 10/10/80 splits of its own. Every trained model is in a folder like
-those of ``graphkin fit``, for ``graphkin report`` to open.
+Each seed is a new initialisation, scored on its own five random 10/10/80 splits. Every trained model gets a folder like those
+of ``graphkin fit``, so ``graphkin report`` can open it.
 """
 
 from __future__ import annotations
@@ -35,8 +35,10 @@ SPLITS = 5
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=3, help="how many seeds to run")
-    parser.add_argument("--seconds", type=float, default=200, help="start no seed that is unlikely to finish within this time")
-    parser.add_argument("--epochs", type=int, help="fewer epochs than the settings say, for a quick look")
+    parser.add_argument(
+        "--seconds", type=float, default=200, help="do not start a seed that is unlikely to finish within this time"
+    )
+    parser.add_argument("--epochs", type=int, help="train for this many epochs, for a quick look")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--out", type=Path, default=Path("runs/demo"))
     options = parser.parse_args(arguments)
@@ -60,7 +62,9 @@ def main(arguments: list[str]) -> None:
             seconds[row].append(time.perf_counter() - began)
         elapsed = time.perf_counter() - start
         if seed + 1 < options.seeds and elapsed * (seed + 2) / (seed + 1) > options.seconds:
-            console.print(f"{seed + 1} of {options.seeds} seeds fit into {options.seconds:.0f} s here.")
+            console.print(
+                f"Stopped after {seed + 1} of {options.seeds} seeds: the next would not finish within {options.seconds:.0f} s."
+            )
             break
 
     record = {"graph": graph.name, "protocol": "grace", "accuracies": accuracies, "seconds": seconds, **environment()}
@@ -106,9 +110,9 @@ def trained(
 
 
 def table(accuracies: dict[str, list[float]], seconds: dict[str, list[float]]) -> Table:
-    result = Table("embedding", title=f"Cora, accuracy on {len(accuracies['kin'])} random 10/10/80 splits")
+    result = Table("embedding", title=f"Test accuracy on Cora, {len(accuracies['kin'])} random 10/10/80 splits")
     result.add_column("accuracy, %", justify="right")
-    result.add_column("seconds a run", justify="right")
+    result.add_column("seconds per run", justify="right")
     for row, values in accuracies.items():
         result.add_row(
             row, f"{statistics.mean(values):.2f} ± {statistics.stdev(values):.2f}", f"{statistics.median(seconds[row]):.1f}"

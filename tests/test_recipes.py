@@ -1,4 +1,4 @@
-"""The recipes of CONTRIBUTING.md do what they say."""
+"""The recipes of docs/research.md do what they say."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from graphkin.methods import METHODS
 from graphkin.methods.discovery import discover
 from graphkin.support.components import COMPONENTS
 
-PAGE = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[1] / "docs" / "research.md").read_text(encoding="utf-8")
 PARTS = ("data", "indices", "indptr", "shape")
 RECIPES: dict[str, str] = dict(re.findall(r"^## Add an? (\w+)\n(.*?)(?=^## |\Z)", PAGE, re.M | re.S))
 
