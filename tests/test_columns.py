@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from graphkin.commands.cli import run
 from graphkin.errors import GraphError, SettingError
 from graphkin.graphs.columns import kind_of_text, kinds_of_numbers
 from graphkin.graphs.recipes import needs_recipe, prepared_graph, recipe_for, recipe_from_json
+from graphkin.graphs.splits import random_split
 from graphkin.support.sparse import SparseMatrix
 
 QUICK: dict[str, Any] = {"epochs": 20, "hidden": 32, "progress": "none"}
@@ -68,6 +71,8 @@ def test_age_and_income_count_alike(people: Path, method: str) -> None:
     assert fitted.method.feature_scale == "columns"
     assert str(fitted.recipe) == "age, income standardised"
     assert evaluate(fitted.embed(graph), graph, splits=3).mean > 90
+    by_rows = fit(graph, method, feature_scale="rows", **QUICK)
+    assert evaluate(by_rows.embed(graph), graph, splits=3).mean < 75, "the larger scale alone would decide"
 
 
 def test_an_array_with_one_column_or_scales_far_apart_is_standardised_too(people: Path) -> None:
@@ -143,6 +148,50 @@ def test_every_kind_of_column(tmp_path: Path) -> None:
         fitted.embed(wrong)
 
 
+def column_of(kind: str, y: np.ndarray, draw: np.random.Generator) -> list[Any]:
+    """A column of a kind that tells the classes apart, but for one node in twenty."""
+    told = np.where(draw.random(NODES) < 0.95, y, 1 - y).tolist()
+    words = (["rain", "snow", "cold"], ["sun", "beach", "warm"])
+    made: dict[str, Any] = {
+        "number": lambda one: 1_000_000 + one + draw.normal(0, 0.2),
+        "flag": lambda one: bool(one),
+        "date": lambda one: f"20{10 + one}-0{draw.integers(1, 10)}-11",
+        "category": lambda one: draw.choice(("Rome", "Bari")) if one else draw.choice(("Oslo", "Bergen")),
+        "text": lambda one: f"{' '.join(draw.choice(words[one], 3))} number{draw.integers(10**9)}",
+        "missing": lambda one: draw.normal(1e6, 1) if one else "",
+    }
+    return [made[kind](one) for one in told]
+
+
+@pytest.mark.parametrize("kind", ["number", "flag", "date", "category", "text", "missing"])
+def test_each_kind_of_column_counts_beside_a_large_number(tmp_path: Path, kind: str) -> None:
+    """Beside incomes that say nothing, whose scale would hide it, and on a graph that says little."""
+    draw, y, edges = drawn()
+    columns = {"income": draw.normal(40_000, 9_000, NODES), "column": column_of(kind, y, draw)}
+    graph = graphkin.open_graph(folder_with(tmp_path / "g", columns, edges, y))
+    assert {column.name: column.kind for column in graph.columns}["column"] == {"missing": "number"}.get(kind, kind)
+    scores = [
+        evaluate(fit(graph, "diffusion", feature_scale=scale, progress=False).embed(graph), graph, splits=3).mean
+        for scale in ("auto", "rows")
+    ]
+    assert scores[0] > 85
+    if kind in ("category", "text"):  # one small feature of several; the others are a column beside the incomes
+        assert scores[1] < 75
+
+
+def test_codes_are_categories_where_the_user_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which of ten codes it is tells the classes apart; how large it is does not."""
+    monkeypatch.chdir(tmp_path)
+    draw, y, edges = drawn()
+    codes = 10 * draw.integers(0, 5, NODES) + 5 * np.where(draw.random(NODES) < 0.95, y, 1 - y)
+    folder_with(tmp_path / "g", {"zip": codes}, edges, y)
+    for name, options in (("number", []), ("category", ["--columns", "zip=category"])):
+        command = ["fit", "g", "--method", "diffusion", "--out", name, "--no-baselines", "--splits", "3", "-q", *options]
+        assert run(command) == 0
+    found = {name: json.loads(Path(name, "run.json").read_text())["scores"] for name in ("number", "category")}
+    assert found["category"]["accuracy_mean"] > 85 > 75 > found["number"]["accuracy_mean"]
+
+
 def test_counts_stay_scaled_by_rows(tmp_path: Path) -> None:
     draw, y, edges = drawn()
     counts = {f"w{i}": draw.poisson(0.3, NODES) for i in range(9)}
@@ -197,5 +246,8 @@ def test_the_probe_finds_few_columns_on_any_scale() -> None:
     draw, y, _ = drawn()
     graph = Graph.from_arrays(np.eye(NODES), [[0], [1]], y)
     age, income = draw.normal(40, 4, NODES) + 12 * y, draw.normal(40_000, 4_000, NODES) + 12_000 * y
+    graph = replace(graph, public_splits=(random_split(NODES, seed=1),))
     for rows in (age[:, None], np.stack([age, income], axis=1), np.stack([age, 1e-9 * income], axis=1), 1e9 * age[:, None]):
-        assert evaluate(rows, graph, splits=3).mean > 85
+        for protocol in ("grace", "gca", "public", "few-labels"):
+            splits = {"splits": 3} if protocol in ("grace", "gca") else {}
+            assert evaluate(rows, graph, protocol=protocol, **splits).mean > 85, protocol

@@ -21,6 +21,8 @@ from graphkin.experiments.store import Store
 from graphkin.experiments.summary import Cell, Summary, summarise
 from graphkin.graphs.catalogue import DATASETS
 from graphkin.methods import method_named
+from graphkin.training import kept
+from graphkin.training.fit import fit
 from scripts import performance_table, results_pages, scale_tables
 from tests.documents import ROOT, blocks, page, part_of_cora, run_shown
 
@@ -28,6 +30,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 DATA = page("data")
 KIN = page("kin")
 REPRODUCE = page("reproduce")
+SKLEARN = page("sklearn")
 USES = page("uses")
 TUNE = page("tune")
 MODULES = sorted(m.name for m in pkgutil.walk_packages(graphkin.__path__, "graphkin.") if not m.name.endswith("__main__"))
@@ -57,6 +60,26 @@ def test_uses_page(quick: Path, capsys: pytest.CaptureFixture[str]) -> None:
     exec(compile(source, "uses.md", "exec"), names)
     assert names["near"].indices.shape == (2, 5) and names["points"].shape == (387, 2)
     assert names["missing"].pairs.shape == (20, 2) and names["found"].numbers.min() == 1
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("quick")
+def test_sklearn_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    trained: list[dict[str, Any]] = []
+
+    def counted(*given: Any, **settings: Any) -> Any:
+        trained.append(settings)
+        return fit(*given, **settings)
+
+    monkeypatch.setattr(kept, "fit", counted)
+    names: dict[str, Any] = {}
+    search, frame = blocks("python", SKLEARN)
+    exec(compile(search.replace("epochs=100", "epochs=2"), "sklearn.md", "exec"), names)
+    assert len(trained) == 3 and "trains three times, not 46" in SKLEARN
+    assert len(names["search"].cv_results_["params"]) * 5 + 1 == 46
+    assert names["search"].best_params_["embedder__beta"] in (0.3, 0.6, 0.9)
+    exec(compile(frame.replace("epochs=100", "epochs=2"), "sklearn.md", "exec"), names)
+    assert names["z"].shape[0] == 5 and names["z"].columns[0] == "e0" and names["everyone"].shape[0] == 387
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from typing import Any
 
 import networkx
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 import scipy.sparse
@@ -17,10 +18,11 @@ import torch
 from torch_geometric.data import Data
 
 import graphkin
-from graphkin import Graph, fit, load
+from graphkin import Graph, Split, fit, load
 from graphkin.commands.cli import run
 from graphkin.errors import GraphError, InputError, SettingError
 from graphkin.graphs.inputs import as_graph
+from tests.wording import told
 
 QUICK: dict[str, Any] = {"epochs": 2, "hidden": 8}
 N = 12
@@ -29,21 +31,6 @@ X = np.stack([np.arange(N) * 1.5, 1000.0 * (np.arange(N) % 5)], axis=1)
 EDGES = {"source": [f"n{i}" for i in SOURCE], "target": [f"n{i}" for i in TARGET]}
 COLUMNS = {"height": X[:, 0], "weight": X[:, 1]}
 NODES = {"id": [f"n{i}" for i in range(N)], **COLUMNS}
-
-
-class Frame:
-    """As much of a pandas DataFrame as graphkin uses."""
-
-    def __init__(self, columns: dict[str, Any], index: Any = None) -> None:
-        self.held = {
-            name: np.array(values, dtype=object if isinstance(values[0], str) else None) for name, values in columns.items()
-        }
-        self.columns = list(columns)
-        self.shape = (len(self.held[self.columns[0]]), len(columns))
-        self.index = np.arange(self.shape[0]) if index is None else np.array(index, dtype=object)
-
-    def __getitem__(self, name: str) -> Any:
-        return types.SimpleNamespace(to_numpy=lambda: self.held[name])
 
 
 def networkx_graph() -> Any:
@@ -64,7 +51,11 @@ def test_fit_takes_what_people_hold(tmp_path: Path) -> None:
     adjacency = scipy.sparse.coo_matrix((np.ones(N), (SOURCE, TARGET)), shape=(N, N))
     data = Data(x=torch.tensor(X), edge_index=torch.tensor(np.stack([SOURCE, TARGET])))
     path = folder(tmp_path)
-    frames = (Frame(EDGES), Frame(NODES)), (Frame(EDGES), Frame(COLUMNS, NODES["id"])), (pa.table(EDGES), pa.table(NODES))
+    frames = (
+        (pd.DataFrame(EDGES), pd.DataFrame(NODES)),
+        (pd.DataFrame(EDGES), pd.DataFrame(COLUMNS, NODES["id"])),
+        (pa.table(EDGES), pa.table(NODES)),
+    )
     sparse = (adjacency, X), (adjacency.tocsr(), X)
     held = [str(path), path, (path / "edges.csv", path / "nodes.csv"), networkx_graph(), data, *sparse, *frames]
     expected = fit(Graph.from_arrays(X, np.stack([SOURCE, TARGET])), "grace", **QUICK)
@@ -81,7 +72,12 @@ def test_a_dataset_by_name() -> None:
 
 def test_features_where_the_message_sends_people(tmp_path: Path) -> None:
     adjacency = scipy.sparse.coo_matrix((np.ones(N), (SOURCE, TARGET)), shape=(N, N))
-    bare = [networkx.path_graph(9), adjacency, Frame(EDGES), Data(edge_index=torch.tensor([[0, 1], [1, 2]]), num_nodes=3)]
+    bare = [
+        networkx.path_graph(9),
+        adjacency,
+        pd.DataFrame(EDGES),
+        Data(edge_index=torch.tensor([[0, 1], [1, 2]]), num_nodes=3),
+    ]
     for one in bare:
         with pytest.raises(GraphError, match="features='degree'"):
             fit(one)
@@ -93,23 +89,12 @@ def test_features_where_the_message_sends_people(tmp_path: Path) -> None:
         fit(adjacency, features=X)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("thing", [7, None, [1, 2], (1, 2), ("cora", 3), torch.ones(3), np.ones((3, 3)), (Frame(EDGES), X)])
+@pytest.mark.parametrize(
+    "thing", [7, None, [1, 2], (1, 2), ("cora", 3), torch.ones(3), np.ones((3, 3)), (pd.DataFrame(EDGES), X)]
+)
 def test_refused(thing: Any) -> None:
     with pytest.raises(InputError, match=r"a graph must be .*found"):
         as_graph(thing)
-
-
-def test_frames_that_cannot_be_used() -> None:
-    with pytest.raises(GraphError, match=r"edges must have the columns source and target.*found: a, b"):
-        Graph.from_pandas(Frame({"a": [1], "b": [2]}))
-    with pytest.raises(GraphError, match=r"nodes must be a DataFrame.*found dict"):
-        Graph.from_pandas(Frame(EDGES), NODES)
-    mixed = Frame({"a": ["x", "y"]})
-    mixed.held["a"] = np.array(["x", 3.5], dtype=object)
-    with pytest.raises(GraphError, match="'a'"):
-        Graph.from_pandas(Frame(EDGES), mixed)
-    graph = Graph.from_pandas(Frame({"user": [1, 2], "item": [2, 3]}), source="user", target="item", features="degree")
-    assert graph.ids is not None and graph.ids.tolist() == [1, 2, 3]
 
 
 def test_messages_speak_the_language_of_the_caller(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -136,9 +121,41 @@ def test_plan_and_progress(caplog: pytest.LogCaptureFixture, capsys: pytest.Capt
         assert "epoch 2/2" in capsys.readouterr().err
 
 
-def test_short_words_for_a_model() -> None:
-    graph = Graph.from_arrays(X, np.stack([SOURCE, TARGET]))
-    assert repr(fit(graph, "grace", **QUICK)) == "Fitted('grace': 2 epochs, 3 features, seed 0)"
+def test_what_fit_left_out_of_the_graph_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    data = Data(x=torch.tensor(X), edge_index=torch.tensor(np.stack([SOURCE, TARGET])), edge_attr=torch.ones(N, 3))
+    with caplog.at_level(logging.INFO, "graphkin"):
+        fit(data, **QUICK)
+    assert told(caplog.text, "graph: ", "edge_attr left out", "weight='edge_attr'")
+
+
+def test_short_words() -> None:
+    graph = Graph.from_arrays(X, np.stack([SOURCE, TARGET]), np.arange(N) % 2)
+    fitted = fit(graph, "grace", **QUICK)
+    rows = fitted.embed(graph)
+    train, val, test = torch.arange(N).split([4, 2, 6])
+    splits = [Split(train, val, test, f"part {i}", i) for i in range(2)]
+    words = {
+        "Fitted('grace': 2 epochs, 3 features, seed 0)": fitted,
+        "Method('grace': GCN, Contrast, ": fitted.method,
+        "Graph('graph': 12 nodes, 12 edges, 2 features, 2 classes)": graph,
+        "Split('part 0': 4 train, 2 val, 6 test, seed 0)": splits[0],
+        "Scores('grace': accuracy ": graphkin.evaluate(rows, graph, splits=splits),
+        "Clusters(12 nodes in 3, of sizes ": graphkin.cluster(rows, 3),
+        "Similar(4 nearest of each of 2 nodes)": graphkin.similar(rows, [0, 1], 4),
+        "Links(5 pairs, cosines ": graphkin.links(rows, graph, 5),
+        "SparseMatrix(2 × 2, 2 entries)": graphkin.SparseMatrix(torch.eye(2).to_sparse_csr()),
+        "Registry(protocol: grace, gca": graphkin.PROTOCOLS,
+    }
+    for word, thing in words.items():
+        assert repr(thing).startswith(word), repr(thing)
+        assert len(repr(thing)) < 160 and "\n" not in repr(thing)
+
+
+def test_sparse_features_can_be_scored_and_clustered() -> None:
+    cora = graphkin.bundled_cora()
+    assert isinstance(cora.x, graphkin.SparseMatrix)
+    assert graphkin.evaluate(cora.x, cora, protocol="public").mean > 40
+    assert graphkin.similar(cora.x, 0, 3).indices.shape == (1, 3)
 
 
 def test_edges_with_headers_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

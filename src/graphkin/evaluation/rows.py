@@ -27,6 +27,8 @@ def checked_rows(embeddings: Tensor | Rows, nodes: int) -> Rows:
     """A copy in float64."""
     if np.ma.is_masked(embeddings):
         raise SettingError("embeddings must be complete, found masked values.")
+    if isinstance(embeddings, SparseMatrix):
+        embeddings = as_scipy(embeddings)
     rows: Any = plain_tensor(embeddings, "embeddings").double().numpy() if isinstance(embeddings, Tensor) else embeddings
     if scipy.sparse.issparse(rows):
         check_compressed(rows, "embeddings")
@@ -57,12 +59,17 @@ def unit_rows(rows: Rows) -> Rows:
 
 
 def comparable_rows(rows: Rows) -> Rows:
-    """Rows of length 1. A few columns that this would make alike are standardised first, beside a constant."""
+    """Rows of length 1. A few columns that this would make alike are standardised first."""
+    return unit_rows(few_standardised(rows))
+
+
+def few_standardised(rows: Rows) -> Rows:
+    """A few columns that rows of length 1 would make alike, standardised beside a constant; all other rows as they are."""
     if scipy.sparse.issparse(rows) or rows.shape[1] > FEW_COLUMNS or not _would_be_alike(rows):
-        return unit_rows(rows)
+        return rows
     deviations = rows.std(axis=0)
     scaled = (rows - rows.mean(axis=0)) / np.where(deviations > 0, deviations, 1)
-    return unit_rows(np.hstack([scaled, np.full((len(rows), 1), np.sqrt(rows.shape[1]))]))
+    return np.hstack([scaled, np.full((len(rows), 1), np.sqrt(rows.shape[1]))])
 
 
 def _would_be_alike(rows: np.ndarray) -> bool:

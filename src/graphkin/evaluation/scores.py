@@ -38,6 +38,9 @@ class Scores:
             summary["chosen"] = list(self.chosen)
         return summary
 
+    def __repr__(self) -> str:
+        return f"Scores({self.protocol!r}: {self})"
+
     def __str__(self) -> str:
         shown = [(name, values) for name, values in self.values.items() if not name.startswith("val_")]
         parts = [

@@ -12,7 +12,7 @@ import torch
 
 from graphkin.errors import SettingError
 from graphkin.evaluation.probe import ProbeResult, probe, probe_adam
-from graphkin.evaluation.rows import Rows, comparable_rows, dense_rows, unit_rows
+from graphkin.evaluation.rows import Rows, comparable_rows, dense_rows, few_standardised, unit_rows
 from graphkin.graphs.splits import Split
 
 Values: TypeAlias = dict[str, tuple[float, ...]]
@@ -50,7 +50,7 @@ def logistic_regression(subject: Subject) -> Values:
 
 
 def adam_regression(subject: Subject) -> Values:
-    rows = dense_rows(subject.rows)
+    rows = dense_rows(few_standardised(subject.rows))
     return accuracies(subject.splits, lambda split: probe_adam(rows, subject.labels, split, seed=subject.seeds[0]))
 
 

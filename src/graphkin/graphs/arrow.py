@@ -86,27 +86,6 @@ def table_of(columns: Mapping[str, Iterable[Any]], rows: int) -> pa.Table:
     return pa.table(arrays) if arrays else pa.table({"": pa.nulls(rows)}).drop([""])
 
 
-def table_from(name: Path, frame: Any, index: str | None = None) -> pa.Table:
-    """A table from a DataFrame of pandas or polars; an ``index`` becomes the column of that name where there is none."""
-    if hasattr(frame, "index") and hasattr(frame, "columns"):
-        columns = {str(column): frame[column].to_numpy() for column in frame.columns}
-        if index is not None and index not in checked_names(name, list(columns)):
-            columns = {index: np.asarray(frame.index), **columns}
-        table = pa.table([_column(name, column, values) for column, values in columns.items()], names=list(columns))
-    elif isinstance(frame, pa.Table) or hasattr(frame, "__arrow_c_stream__"):
-        table = pa.table(frame)
-    else:
-        raise GraphError(f"{name} must be a DataFrame or an Arrow table, found {type(frame).__name__}.")
-    return table.rename_columns(checked_names(name, table.column_names))
-
-
-def _column(table: Path, name: str, values: np.ndarray) -> pa.Array:
-    try:
-        return pa.array(values, from_pandas=True)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        raise GraphError(f"{table}: the column {name!r} must be of one type: {first_line(error)}") from error
-
-
 def write_table(path: Path, ids: np.ndarray, columns: Mapping[str, np.ndarray]) -> None:
     """As Parquet or CSV, by the suffix. Ids that are not whole numbers are written as text."""
     write_columns(path, {ID: ids, **columns})
@@ -143,7 +122,12 @@ def need_columns(path: Path, table: pa.Table, wanted: Sequence[str]) -> None:
     if missing:
         found = ", ".join(table.column_names[:8]) or "none"
         columns = f"column{'s' * (len(wanted) > 1)} {' and '.join(wanted)}"
-        raise GraphError(f"{path} must have the {columns} in its first line, found: {found}.")
+        raise GraphError(f"{path} must have the {columns}{in_header(path)}, found: {found}.")
+
+
+def in_header(path: Path) -> str:
+    """Where a file names its columns; a DataFrame has no suffix, and no lines."""
+    return " in its first line" if path.suffix else ""
 
 
 def column(table: pa.Table, name: str) -> pa.ChunkedArray:
@@ -154,7 +138,7 @@ def column(table: pa.Table, name: str) -> pa.ChunkedArray:
 def complete_column(path: Path, table: pa.Table, name: str) -> pa.ChunkedArray:
     found = column(table, name)
     missing = found.null_count
-    if pa.types.is_string(found.type):
+    if is_text(found.type):
         missing += pc.sum(pc.equal(found, "")).as_py() or 0
     if missing:
         raise GraphError(f"{path}: every row needs a {name}, found {missing} without one.")
@@ -203,7 +187,7 @@ def order_of(ids: np.ndarray, written: pa.Array) -> np.ndarray | None:
 def numbers(path: Path, table: pa.Table, name: str) -> np.ndarray:
     """A column in float64, NaN where it is missing."""
     found = column(table, name)
-    if not (pa.types.is_integer(found.type) or pa.types.is_floating(found.type)):
+    if not (pa.types.is_integer(found.type) or pa.types.is_floating(found.type)) and len(found):
         raise GraphError(f"{path}: the column {name!r} must be numbers, found {found.type}.")
     values: np.ndarray = found.cast(pa.float64()).to_numpy()
     return values
@@ -244,8 +228,10 @@ def _feature(path: Path, name: str, found: pa.ChunkedArray) -> np.ndarray:
 
 
 def as_numbers(found: pa.ChunkedArray) -> np.ndarray:
-    """In float64, dates as days since 1970, NaN where a value is missing."""
-    if pa.types.is_temporal(found.type):
+    """In float64, dates as days since 1970 and durations as days, NaN where a value is missing."""
+    if pa.types.is_duration(found.type):
+        found = pc.divide(found.cast(pa.duration("ms"), safe=False).cast(pa.int64()).cast(pa.float64()), 86_400_000.0)
+    elif pa.types.is_temporal(found.type):
         found = pc.divide(pc.cast(pc.cast(found, pa.timestamp("ms"), safe=False), pa.int64()).cast(pa.float64()), 86_400_000.0)
     values: np.ndarray = found.cast(pa.float64(), safe=False).to_numpy()
     return values
@@ -254,6 +240,14 @@ def as_numbers(found: pa.ChunkedArray) -> np.ndarray:
 def as_texts(found: pa.ChunkedArray) -> list[str | None]:
     """None where a value is missing."""
     return [value or None for value in found.cast(pa.string()).to_pylist()]
+
+
+def is_category(found: pa.ChunkedArray, most: int) -> bool:
+    """Whether its type says that it is one, and its values are few or repeat; ``most`` are few."""
+    if not pa.types.is_dictionary(found.type):
+        return False
+    distinct = pc.count_distinct(found.cast(found.type.value_type)).as_py()
+    return bool(distinct <= max(most, (len(found) - found.null_count) // 2))
 
 
 def is_date(kind: pa.DataType) -> bool:
@@ -269,5 +263,5 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 def is_number(kind: pa.DataType) -> bool:
-    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
+    tests = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal, pa.types.is_duration)
     return any(test(kind) for test in tests)

@@ -35,6 +35,10 @@ class Split:
         if shared:
             raise SplitError(f"the sets of a split must be disjoint, found {shared} nodes more than once.")
 
+    def __repr__(self) -> str:
+        drawn = "" if self.seed is None else f", seed {self.seed}"
+        return f"Split({self.name!r}: {', '.join(f'{size} {name}' for name, size in self.sizes.items())}{drawn})"
+
     def parts(self) -> dict[str, Tensor]:
         return {"train": self.train, "val": self.val, "test": self.test}
 

@@ -10,9 +10,10 @@ from typing import Any, NamedTuple, TypedDict
 import numpy as np
 
 from graphkin.errors import GraphError, SettingError, argument, check_flag, check_text, first_line, shown
-from graphkin.graphs import arrow
+from graphkin.graphs import arrow, frames
 from graphkin.graphs.arrow import ID, SUFFIXES
 from graphkin.graphs.columns import (
+    MOST_VALUES,
     NUMERIC,
     Column,
     checked_kinds,
@@ -85,12 +86,16 @@ def arrays_from_frames(edges: Any, nodes: Any, how: Reading) -> dict[str, Any]:
     """The same from DataFrames or Arrow tables."""
     names = Path("edges"), Path("nodes")
     with reading(names[0], UNUSABLE, GraphError):
-        found = _ends(names[0], arrow.table_from(names[0], edges), how)
+        found = _ends(names[0], frames.table_from(names[0], edges), how)
         ids: Any = arrow.mentioned(found.ends) if nodes is None else None
     about: dict[str, Any] = {}
     if nodes is not None:
+        index = _plain(how.id or ID)
         with reading(names[1], UNUSABLE, GraphError):
-            ids, about = _nodes(names[1], arrow.table_from(names[1], nodes, index=_plain(how.id or ID)), how)
+            ids, about = _nodes(names[1], frames.table_from(names[1], nodes, index), how)
+            if frames.numbers_rows(nodes, index):
+                said = f"nodes have no column {index!r}: their ids are the numbers of the rows, from 0"
+                found = found._replace(notes=(*found.notes, said))
     return _joined(names[0], found, ids, about)
 
 
@@ -124,11 +129,11 @@ def _ends(path: Path, table: Any, how: Reading) -> Edges:
     found = dict(zip(arrow.renamed(path, table.column_names, names, ALIASES), table.column_names, strict=True))
     if not {SOURCE, TARGET} <= set(found):
         listed = ", ".join(table.column_names[:8]) or "none"
-        first, second = [*table.column_names, SOURCE, TARGET][:2]
-        raise GraphError(
-            f"{path} must have the columns source and target in its first line, found: {listed}; other names can be said: "
-            f"{argument('source', first)} {argument('target', second)}."
-        )
+        hint = ""
+        if len(table.column_names) > 1:
+            first, second = table.column_names[:2]
+            hint = f"; other names can be said: {argument('source', first)} {argument('target', second)}"
+        raise GraphError(f"{path} must have the columns source and target{arrow.in_header(path)}, found: {listed}{hint}.")
     table = table.rename_columns(list(found))
     ends = [arrow.complete_column(path, table, end) for end in (SOURCE, TARGET)]
     if how.bipartite:
@@ -166,27 +171,31 @@ def _about_nodes(path: Path, table: Any, how: Reading) -> dict[str, Any]:
     ignored = {_plain(name) for name in (how.label, *how.ignore)}
     names = [name for name in table.column_names if name not in ignored] if how.needs_features else []
     found = {name: arrow.column(table, name) for name in names}
-    columns, x = _features(path, found, checked_kinds({} if how.columns is None else how.columns))
+    said = checked_kinds({} if how.columns is None else how.columns)
+    categories = {name: "category" for name in names if arrow.is_category(table.column(name), MOST_VALUES)}
+    columns, x = _features(path, found, said, categories)
     return {"x": x, "y": y, "class_names": class_names, "columns": columns}
 
 
-def _features(path: Path, found: dict[str, Any], said: dict[str, str]) -> tuple[tuple[Column, ...], Any]:
-    """What each column is, by what the user says and else by what is in it, and the features that hold it."""
+def _features(path: Path, found: dict[str, Any], said: dict[str, str], typed: dict[str, str]) -> tuple[tuple[Column, ...], Any]:
+    """What each column is, by what the user says, by its type and else by what is in it, and the features that hold it."""
     absent = [name for name in said if name not in found]
     if absent and found:
         raise GraphError(f"{path} must have every column that columns names, found no {absent[0]!r} among {_listed(found)}.")
-    kinds = {name: _kind(path, name, column, said.get(name)) for name, column in found.items()}
+    kinds = {name: _kind(path, name, column, {**typed, **said}.get(name)) for name, column in found.items()}
     numbers = {name: arrow.as_numbers(found[name]) for name, kind in kinds.items() if kind in (*NUMERIC, "")}
     guessed = kinds_of_numbers({name: numbers[name] for name, kind in kinds.items() if kind == ""})
     kinds |= guessed
     unclear = [name for name, kind in kinds.items() if kind is None]
     if unclear:
         one = unclear[0]
-        as_category = argument("columns", {one: "category"}, f"{one}=category")
+        hint = f"leave it out ({argument('ignore', [one], one)})"
+        if arrow.is_text(found[one].type):
+            as_category = argument("columns", {one: "category"}, f"{one}=category")
+            hint += f", say what it is ({as_category} or text), or that it is the class ({argument('label', one)})"
         raise GraphError(
-            f"{path}: features must be numbers, dates, categories or text, found text that hardly repeats, or nothing, in "
-            f"{_listed(unclear)}: leave it out ({argument('ignore', [one], one)}), say what it is ({as_category} or text), or "
-            f"that it is the class ({argument('label', one)})."
+            f"{path}: features must be numbers, dates, categories or text, found {_unclear(found[one])} in {_listed(unclear)}: "
+            f"{hint}."
         )
     blocks = []
     for name, kind in kinds.items():
@@ -212,6 +221,12 @@ def _kind(path: Path, name: str, column: Any, said: str | None) -> str | None:
     if text:
         return kind_of_text(arrow.as_texts(column))
     return "flag" if arrow.is_flag(column.type) else "date" if date else ""
+
+
+def _unclear(column: Any) -> str:
+    if column.null_count == len(column):
+        return "nothing"
+    return "text that hardly repeats" if arrow.is_text(column.type) else str(column.type)
 
 
 def _listed(names: Iterable[str]) -> str:

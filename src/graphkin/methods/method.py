@@ -51,6 +51,10 @@ class Method:
         self.objective.check(self)
         check_distinct(self, self.name)
 
+    def __repr__(self) -> str:
+        encoder, objective = type(self.encoder).__name__, type(self.objective).__name__
+        return f"Method({self.name!r}: {encoder}, {objective}, {len(self.settings())} settings)"
+
     @property
     def similarity(self) -> Any:
         """The settings of the similarity that the objective weighs nodes by; None where it has none."""

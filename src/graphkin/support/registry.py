@@ -31,6 +31,9 @@ class Registry(Mapping[str, T], Generic[T]):
             raise unknown(self.kind, name, self._entries)
         return self._entries[name]
 
+    def __repr__(self) -> str:
+        return f"Registry({self.kind}: {', '.join(self)})"
+
     def __getitem__(self, name: str) -> T:
         return self._entries[name]
 

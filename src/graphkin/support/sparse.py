@@ -45,6 +45,9 @@ class SparseMatrix:
         self._turned = _Turned() if turned is None else turned
         self._places: dict[tuple[int, int, int], tuple[slice, Tensor]] = {}
 
+    def __repr__(self) -> str:
+        return f"SparseMatrix({' × '.join(map(str, self.shape))}, {self.values.numel()} entries)"
+
     @classmethod
     def from_parts(cls, rowptr: Tensor, col: Tensor, value: Tensor, shape: tuple[int, int]) -> SparseMatrix:
         return cls(torch.sparse_csr_tensor(rowptr, col, value, shape, check_invariants=False))

@@ -15,6 +15,11 @@ from graphkin.support.files import read_array, reading, write_whole
 FORMATS = ("npy", "parquet", "csv")
 
 
+def column_names(width: int) -> list[str]:
+    """Of embeddings in tables: e0, e1, ..."""
+    return [f"e{i}" for i in range(width)]
+
+
 def write_embeddings(path: Path, embeddings: Tensor, ids: np.ndarray | None = None) -> None:
     """As the suffix says: .parquet and .csv with a column of ids, .npy with the ids of its rows in a file beside it."""
     if not torch.isfinite(embeddings).all():
@@ -78,7 +83,7 @@ def read_ids(path: Path) -> np.ndarray | None:
 def _write_table(path: Path, rows: np.ndarray, ids: np.ndarray | None) -> None:
     from graphkin.graphs.arrow import write_table
 
-    columns = {f"e{i}": rows[:, i] for i in range(rows.shape[1])}
+    columns = dict(zip(column_names(rows.shape[1]), rows.T, strict=True))
     write_table(path, np.arange(len(rows)) if ids is None else ids, columns)
 
 

@@ -63,7 +63,8 @@ def fit(
     how: dict[str, Any] = {"preset": preset, "device": device, "similarity": similarity, "memory": memory, "features": features}
     planned = _told(plan(data, method, **how, **settings))
     if peers().first:
-        tell(progress, planned.lines())
+        notes = "; ".join(planned.graph.notes)
+        tell(progress, [*([f"graph: {notes}"] if notes else []), *planned.lines()])
     return planned.fit(seed, progress, checkpoint, checkpoint_every)
 
 

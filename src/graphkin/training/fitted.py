@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -21,7 +21,11 @@ from graphkin.models.encoder import declares, features_for, inputs_of
 from graphkin.models.views import isolated, whole_graph
 from graphkin.support.files import check_memory, checked_path, read_tensors, reading, write_tensors
 from graphkin.training.device import device_named
+from graphkin.training.embeddings import column_names
 from graphkin.training.modules import modules_for, parameter_bytes, prepared_features
+
+if TYPE_CHECKING:
+    import pandas
 
 LAYER_AT_ONCE_BYTES = 2**28
 """Graphs whose widest layer takes more than this are embedded in blocks of nodes."""
@@ -90,6 +94,14 @@ class Fitted:
             check_memory(f"embedding {graph.num_nodes:,} nodes at once ({type(settings).__name__} has no in_blocks)", 2 * layer)
         embeddings = encoder(x, view)
         return embeddings
+
+    def embed_frame(self, data: GraphLike) -> pandas.DataFrame:
+        """:meth:`embed` as a pandas DataFrame: columns e0, e1, ..., and the ids of nodes, or their indices, as its index."""
+        from graphkin.graphs.frames import frame_of
+
+        graph = as_graph(data, self.features, None if self.recipe is None else self.recipe.kinds)
+        rows = self.embed(graph).cpu().numpy()
+        return frame_of(rows, column_names(rows.shape[1]), graph.ids)
 
     @torch.no_grad()
     def predict(self, data: GraphLike) -> Tensor:

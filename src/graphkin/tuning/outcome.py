@@ -53,6 +53,10 @@ class Tuned:
     interrupted: bool = False
     """by Ctrl-C"""
 
+    def __repr__(self) -> str:
+        best = f", best {self.best.score:.2f} %" if self.finished else ""
+        return f"Tuned({self.method.name!r} on {self.graph!r}: {len(self.tried)} trials{best})"
+
     @property
     def finished(self) -> list[Tried]:
         """Complete trials, the best first."""

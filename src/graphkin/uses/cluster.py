@@ -31,6 +31,10 @@ class Clusters:
     silhouettes: dict[int, float] = field(default_factory=dict)
     """the mean silhouette of each number of clusters that was tried"""
 
+    def __repr__(self) -> str:
+        largest = ", ".join(map(str, self.sizes[:5])) + (", ..." if self.count > 5 else "")
+        return f"Clusters({len(self.numbers)} nodes in {self.count}, of sizes {largest})"
+
     @property
     def count(self) -> int:
         return len(self.sizes)

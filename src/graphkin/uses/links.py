@@ -29,6 +29,10 @@ class Links:
     cosines: np.ndarray
     """[count]"""
 
+    def __repr__(self) -> str:
+        span = f", cosines {self.cosines[0]:.4f} to {self.cosines[-1]:.4f}" if len(self.cosines) else ""
+        return f"Links({len(self.pairs)} pairs{span})"
+
 
 def links(
     embeddings: Tensor | Rows,

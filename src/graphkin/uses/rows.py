@@ -9,9 +9,10 @@ import scipy.sparse
 from torch import Tensor
 
 from graphkin.errors import SettingError
-from graphkin.evaluation.rows import ROWS_AT_A_TIME, Rows, checked_rows, dense_rows
+from graphkin.evaluation.rows import ROWS_AT_A_TIME, Rows, as_scipy, checked_rows, dense_rows
 from graphkin.graphs.arrays import as_array, plain_tensor
 from graphkin.support.files import check_memory
+from graphkin.support.sparse import SparseMatrix
 
 DIMENSIONS = 50
 SAMPLE = 20_000
@@ -24,6 +25,8 @@ def unit_embeddings(embeddings: Tensor | Rows, nodes: int | None = None) -> np.n
     ``nodes`` says how many rows there must be. Rows are checked and scaled in float64, a block at a time.
     """
     given: Any = plain_tensor(embeddings, "embeddings").float() if isinstance(embeddings, Tensor) else embeddings
+    if isinstance(given, SparseMatrix):
+        given = as_scipy(given)
     if not scipy.sparse.issparse(given) and not isinstance(given, np.ma.MaskedArray):
         given = as_array(given, "embeddings")
     if len(given.shape) != 2 or 0 in given.shape or nodes not in (None, given.shape[0]):

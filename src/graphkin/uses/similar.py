@@ -29,6 +29,10 @@ class Similar:
     cosines: np.ndarray
     """[M, count]"""
 
+    def __repr__(self) -> str:
+        nodes, count = self.indices.shape
+        return f"Similar({count} nearest of each of {nodes} nodes)"
+
 
 def similar(embeddings: Tensor | Rows, nodes: int | Sequence[int] | Tensor | np.ndarray, count: int = 10) -> Similar:
     """``(z @ z.T).topk(count)`` of the rows ``nodes``, without the nodes themselves, where z are rows of length 1.
