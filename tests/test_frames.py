@@ -109,6 +109,22 @@ def test_a_categorical_that_hardly_repeats_is_judged_by_what_is_in_it() -> None:
     assert Graph.from_pandas(edges, table, columns={"name": "category"}).num_features == many + 1
 
 
+@pytest.mark.parametrize(
+    "dates",
+    [
+        ["2026-01-01", "2026-01-03", "", "2026-01-05"],
+        ["2026-01-01T06:00", "2026-01-03T06:00", None, "2026-01-05T06:00"],
+        ["2026-01-01T06:00:00Z", "2026-01-03T06:00:00Z", None, "2026-01-05T06:00:00Z"],
+    ],
+)
+def test_dates_are_text_in_what_pandas_reads(dates: list[str | None]) -> None:
+    """``pd.read_csv`` leaves them so; as text, a date would be three words."""
+    kind, ((first, _), (second, _), (_, missing), _) = read(dates)
+    assert kind == "date" and missing and second - first == pytest.approx(2)
+    assert read([*dates[:3], "soon"], columns={"column": "category"})[0] == "category"
+    assert read(dates, columns={"column": "category"})[0] == "category", "as the user says"
+
+
 def test_what_the_user_says_decides_over_the_type() -> None:
     assert read(pd.Categorical([10, 20, 10, 30]), columns={"column": "number"}) == ("number", [[10], [20], [10], [30]])
 

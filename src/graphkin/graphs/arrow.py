@@ -242,6 +242,19 @@ def as_texts(found: pa.ChunkedArray) -> list[str | None]:
     return [value or None for value in found.cast(pa.string()).to_pylist()]
 
 
+def dates_in_text(found: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Text that is a date in every row (2026-01-31, also with a time), as it is read from CSV; other columns as they are."""
+    if not is_text(found.type) or found.null_count == len(found):
+        return found
+    written = pc.if_else(pc.equal(found, ""), None, found)
+    for zone in (None, "UTC"):
+        try:
+            return written.cast(pa.timestamp("ms", zone))
+        except pa.ArrowInvalid:
+            continue
+    return found
+
+
 def is_category(found: pa.ChunkedArray, most: int) -> bool:
     """Whether its type says that it is one, and its values are few or repeat; ``most`` are few."""
     if not pa.types.is_dictionary(found.type):

@@ -170,9 +170,11 @@ def _about_nodes(path: Path, table: Any, how: Reading) -> dict[str, Any]:
     y, class_names = arrow.classes(table, how.label)
     ignored = {_plain(name) for name in (how.label, *how.ignore)}
     names = [name for name in table.column_names if name not in ignored] if how.needs_features else []
-    found = {name: arrow.column(table, name) for name in names}
     said = checked_kinds({} if how.columns is None else how.columns)
     categories = {name: "category" for name in names if arrow.is_category(table.column(name), MOST_VALUES)}
+    as_written = {name for name, kind in {**categories, **said}.items() if kind in ("category", "text")}
+    found = {name: arrow.column(table, name) for name in names}
+    found |= {name: arrow.dates_in_text(column) for name, column in found.items() if name not in as_written}
     columns, x = _features(path, found, said, categories)
     return {"x": x, "y": y, "class_names": class_names, "columns": columns}
 
