@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from graphkin.execution import Sampling as Sampling
     from graphkin.graphs.datasets import bundled_cora as bundled_cora
     from graphkin.graphs.graph import Graph as Graph
+    from graphkin.graphs.held_out import hold_out_edges as hold_out_edges
     from graphkin.graphs.readers import open_graph as open_graph
     from graphkin.graphs.splits import Split as Split
     from graphkin.methods import GCA as GCA
@@ -124,6 +125,7 @@ _HOMES = {
     "evaluate": "evaluation.evaluate",
     "fit": "training.fit",
     "fit_repeats": "training.fit",
+    "hold_out_edges": "graphs.held_out",
     "joined": "support.parallel",
     "layout": "uses.layout",
     "links": "uses.links",

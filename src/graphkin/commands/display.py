@@ -75,14 +75,19 @@ def print_fit(graph: Graph, fitted: Fitted, record: dict[str, Any], embeddings: 
 
 
 def _print_outcome(graph: Graph, record: dict[str, Any], embeddings: Path) -> None:
+    from graphkin.commands.held_out import FILE as HELD_OUT_FILE
+
     if record["warning"] is not None:
         say(f"warning: {record['warning']}", style="yellow")
     scores = record["scores"]
-    if "not_scored" in scores:
-        say(f"not scored: {scores['not_scored']}")
-    else:
+    if "not_scored" not in scores:
         print_scores(scores, graph.name, short=True)
-    say(f"wrote {embeddings}, model.graphkin, run.json")
+    elif "links" not in record:
+        say(f"not scored: {scores['not_scored']}")
+    if "links" in record:
+        print_scores(record["links"], graph.name, short=True)
+    also = "" if graph.held_out is None else f", {HELD_OUT_FILE}"
+    say(f"wrote {embeddings}, model.graphkin, run.json{also}")
 
 
 def tuning_table(tuned: Tuned, shown: Callable[[Any], str]) -> Table:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from graphkin.errors import check_whole
 from graphkin.evaluation.rows import Rows
+from graphkin.graphs.held_out import known_edges
 from graphkin.graphs.inputs import GraphLike, as_graph
 from graphkin.training.device import device_named
 from graphkin.uses.rows import unit_embeddings
@@ -47,9 +48,7 @@ def links(
     where = device_named(device)
     graph = as_graph(data)
     unit = torch.from_numpy(unit_embeddings(embeddings, graph.num_nodes)).to(where)
-    source, target = graph.edge_index.to(where)
-    upper = source < target
-    edges = torch.stack([source[upper], target[upper]])
+    edges = known_edges(graph).to(where)
     starts = torch.searchsorted(edges[0].contiguous(), torch.arange(len(unit) + 1, device=where)).tolist()
     best = Best(int(count), where)
     first = 0
