@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from graphkin.uses.layout import layout as layout
     from graphkin.uses.links import Links as Links
     from graphkin.uses.links import links as links
-    from graphkin.uses.similar import Similar as Similar
+    from graphkin.uses.nearest import Similar as Similar
     from graphkin.uses.similar import similar as similar
     from graphkin.weights import Attract as Attract
     from graphkin.weights import Neighbours as Neighbours
@@ -109,7 +109,7 @@ _HOMES = {
     "Sampling": "execution",
     "Scores": "evaluation.scores",
     "Setup": "objectives.objective",
-    "Similar": "uses.similar",
+    "Similar": "uses.nearest",
     "Similarity": "similarity",
     "SparseMatrix": "support.sparse",
     "Split": "graphs.splits",

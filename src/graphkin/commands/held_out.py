@@ -27,7 +27,8 @@ def write_held_out(folder: Path, graph: Graph) -> None:
     pairs = graph.held_out.parts()
     ids = np.arange(graph.num_nodes) if graph.ids is None else graph.ids
     source, target = ids[torch.cat(pairs, dim=1).numpy()]
-    part, edge = (np.repeat(column, [one.size(1) for one in pairs]) for column in zip(*PARTS, strict=True))
+    sizes = [one.size(1) for one in pairs]
+    part, edge = np.repeat([part for part, _ in PARTS], sizes), np.repeat([edge for _, edge in PARTS], sizes)
     write_columns(folder / FILE, dict(zip(COLUMNS, (source, target, edge, part), strict=True)))
 
 

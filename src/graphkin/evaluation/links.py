@@ -20,7 +20,7 @@ def found_again(subject: Subject) -> Values:
             "graphkin fit --hold-out-edges 0.1, or in Python graphkin.hold_out_edges(graph) before fit."
         )
     rows = unit_rows(subject.rows)
-    values = {}
+    values: Values = {}
     for prefix, edges, others in (("", held.edges, held.others), ("val_", held.val_edges, held.val_others)):
         positive, negative = cosines(rows, edges), cosines(rows, others)
         values[f"{prefix}auc"] = (100 * area(positive, negative),)
