@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from graphkin.errors import check_flag
 from graphkin.support.files import check_memory
 from graphkin.support.progress import tell
 from graphkin.uses.nearest import Approximate, Similar, nearest
@@ -38,7 +37,6 @@ def say_where_progress_is(line: str) -> None:
 
 def by_index(unit: np.ndarray, cosines: int, exact: bool, say: Callable[[str], None]) -> bool:
     """Whether to build an index instead of computing so many cosines; where there is no usearch, says what that costs."""
-    check_flag("exact", exact)
     if exact or cosines <= MOST_COMPARED:
         return False
     if importlib.util.find_spec("usearch") is not None:

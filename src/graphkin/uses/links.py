@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphkin.errors import check_whole
+from graphkin.errors import check_flag, check_whole
 from graphkin.evaluation.rows import Rows
 from graphkin.graphs.held_out import known_edges
 from graphkin.graphs.inputs import GraphLike, as_graph
@@ -56,6 +56,7 @@ def links(
     ``say`` with a line where usearch is not installed.
     """
     check_whole("count", count, at_least=1, at_most=MOST_LINKS)
+    check_flag("exact", exact)
     where = device_named(device)
     graph = as_graph(data)
     unit = unit_embeddings(embeddings, graph.num_nodes)

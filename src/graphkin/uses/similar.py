@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from graphkin.errors import SettingError, check_whole, shown
+from graphkin.errors import SettingError, check_flag, check_whole, shown
 from graphkin.evaluation.rows import Rows
 from graphkin.graphs.arrays import as_array, plain_tensor
 from graphkin.uses.index import by_index, nearest_by_index, say_where_progress_is
@@ -34,6 +34,7 @@ def similar(
     ``similar(...).approximate`` then says how well it did. ``say`` gets a line where it is not installed.
     """
     check_whole("count", count, at_least=1)
+    check_flag("exact", exact)
     unit = unit_embeddings(embeddings)
     wanted = checked_nodes(nodes, len(unit))
     if by_index(unit, len(wanted) * len(unit), exact, say):
