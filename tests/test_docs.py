@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import doctest
 import importlib
 import json
 import pkgutil
 import re
+import shutil
 import statistics
 from contextlib import nullcontext
 from pathlib import Path
@@ -15,7 +17,7 @@ from typing import Any
 import pytest
 
 import graphkin
-from benchmarks import criteria
+from benchmarks import criteria, nearest
 from graphkin.experiments import experiment_named, parse
 from graphkin.experiments.store import Store
 from graphkin.experiments.summary import Cell, Summary, summarise
@@ -52,14 +54,37 @@ def test_data_page(quick: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_uses_page(quick: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (commands,) = blocks("sh", USES)
-    run_shown(commands.splitlines(), capsys)
+    enlarge(quick / "my-graph", quick / "larger-graph")
+    commands = [line for block in blocks("sh", USES) for line in block.splitlines()]
+    run_shown(commands, capsys)
     assert {"clusters.csv", "map.csv", "map.png"} <= {path.name for path in (quick / "runs/cora").iterdir()}
-    (source,) = blocks("python", USES)
+    assert (quick / "runs/cora-links/held-out-edges.csv").exists()
     names: dict[str, Any] = {"graphkin": graphkin}
-    exec(compile(source, "uses.md", "exec"), names)
+    first, prediction, new = blocks("python", USES)
+    exec(compile(first, "uses.md", "exec"), names)
     assert names["near"].indices.shape == (2, 5) and names["points"].shape == (387, 2)
     assert names["missing"].pairs.shape == (20, 2) and names["found"].numbers.min() == 1
+    exec(compile(prediction, "uses.md", "exec"), names)
+    assert names["seen"].num_edges < names["graph"].num_edges and names["scores"].values["auc"][0] > 50
+    exec(compile(new, "uses.md", "exec"), names)
+    assert names["larger"].ids.tolist() == ["ann", "bob", "007", "eve"] and names["near"].indices.shape == (1, 2)
+    with (quick / "larger.csv").open(encoding="utf-8", newline="") as file:
+        written = {row.pop("id"): [float(value) for value in row.values()] for row in csv.DictReader(file)}
+    assert list(written) == ["ann", "bob", "007", "eve"]
+    assert list(written.values()) == [pytest.approx(row, abs=1e-5) for row in names["z"].tolist()]
+
+
+def enlarge(before: Path, after: Path) -> None:
+    """The same tables with one more node."""
+    shutil.copytree(before, after)
+    for name, line in (("edges", "eve,ann,1.0"), ("nodes", "eve,1.1,64,")):
+        with (after / f"{name}.csv").open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+
+
+def test_the_uses_page_tells_what_was_measured() -> None:
+    run = json.loads((ROOT / "benchmarks/results/nearest.json").read_text(encoding="utf-8"))[-1]
+    assert nearest.table(run) in USES
 
 
 @pytest.mark.slow

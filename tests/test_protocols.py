@@ -67,6 +67,7 @@ def registered() -> Iterator[Protocol]:
 def test_a_protocol_gives_the_measures_it_promises(name: str, small: Graph, rows: Tensor) -> None:
     protocol = PROTOCOLS[name]
     options: dict[str, Any] = {"train": 0.3, "val": 0.3} if protocol.splits is not None and protocol.splits.replaceable else {}
+    small = protocol.trained_on(small, 0)
     scores = evaluate(rows, small, protocol=name, splits=1, **options)
     assert scores.protocol == protocol.name == name
     assert list(scores.values) == list(protocol.measures)
@@ -86,7 +87,7 @@ def test_options_that_a_protocol_does_not_have_are_refused(small: Graph, rows: T
         evaluate(rows, small, per_class=3)
     with refused(SettingError, "few-labels", "'ratio'", "per_class"):
         evaluate(rows, small, protocol="few-labels", ratio=0.1)
-    for name in ("public", "clustering", "search"):
+    for name in ("public", "clustering", "search", "links"):
         with refused(SettingError, name, "train"):
             evaluate(rows, small, protocol=name, train=0.3)
     with refused(SettingError, "'raito'", "'ratio'"):

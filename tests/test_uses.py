@@ -18,7 +18,7 @@ from graphkin.errors import SettingError
 from graphkin.uses import cluster as cluster_module
 from graphkin.uses import layout as layout_module
 from graphkin.uses import links as links_module
-from graphkin.uses import similar as similar_module
+from graphkin.uses import nearest as nearest_module
 from tests.cases import Case, cases
 from tests.wording import refused
 
@@ -40,7 +40,7 @@ def cosines_of(rows: np.ndarray) -> np.ndarray:
 def test_similar_nodes_are_those_of_a_loop(case: Case, count: int, entries: int) -> None:
     rows = case.u.numpy()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(similar_module, "ENTRIES", entries)
+        patch.setattr(nearest_module, "ENTRIES", entries)
         found = graphkin.similar(case.u, list(range(case.n)), count)
     for node in range(case.n):
         best = sorted((-float(rows[node] @ rows[other]), other) for other in range(case.n) if other != node)[:count]

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from graphkin.execution import Sampling as Sampling
     from graphkin.graphs.datasets import bundled_cora as bundled_cora
     from graphkin.graphs.graph import Graph as Graph
+    from graphkin.graphs.held_out import hold_out_edges as hold_out_edges
     from graphkin.graphs.readers import open_graph as open_graph
     from graphkin.graphs.splits import Split as Split
     from graphkin.methods import GCA as GCA
@@ -65,7 +66,7 @@ if TYPE_CHECKING:
     from graphkin.uses.layout import layout as layout
     from graphkin.uses.links import Links as Links
     from graphkin.uses.links import links as links
-    from graphkin.uses.similar import Similar as Similar
+    from graphkin.uses.nearest import Similar as Similar
     from graphkin.uses.similar import similar as similar
     from graphkin.weights import Attract as Attract
     from graphkin.weights import Neighbours as Neighbours
@@ -111,7 +112,7 @@ _HOMES = {
     "Sampling": "execution",
     "Scores": "evaluation.scores",
     "Setup": "objectives.objective",
-    "Similar": "uses.similar",
+    "Similar": "uses.nearest",
     "Similarity": "similarity",
     "SparseMatrix": "support.sparse",
     "Split": "graphs.splits",
@@ -127,6 +128,7 @@ _HOMES = {
     "evaluate": "evaluation.evaluate",
     "fit": "training.fit",
     "fit_repeats": "training.fit",
+    "hold_out_edges": "graphs.held_out",
     "joined": "support.parallel",
     "layout": "uses.layout",
     "links": "uses.links",

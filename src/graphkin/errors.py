@@ -16,6 +16,7 @@ LONGEST_REASON, LONGEST_MESSAGE = 200, 2000
 EXTRAS = {
     "matplotlib": "plots",
     "optuna": "tune",
+    "usearch": "index",
 }
 """optional libraries, and the extra of graphkin that installs each"""
 

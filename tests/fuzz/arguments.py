@@ -92,6 +92,12 @@ def trained(**given: Any) -> Any:
     return [found, found.embed(given["data"])]
 
 
+def held_out(**given: Any) -> Any:
+    """Also scored by what was held out."""
+    left = graphkin.hold_out_edges(**given)
+    return graphkin.evaluate(left.x.to_dense(), left, protocol="links")
+
+
 def views() -> dict[str, Any]:
     draw = torch.Generator().manual_seed(0)
     return {name: torch.randn(odd.N, 4, generator=draw) for name in ("u", "v")}
@@ -125,10 +131,12 @@ SPECS = (
     Spec("evaluate otherwise", graphkin.evaluate, lambda: {
         "embeddings": torch.from_numpy(arrays()["x"]), "data": Graph.from_arrays(**arrays(), **masks()),
         "protocol": "few-labels", "splits": 1, "per_class": 1}),
-    Spec("similar", graphkin.similar, lambda: {"embeddings": arrays()["x"], "nodes": [0, 2], "count": 3}),
+    Spec("similar", graphkin.similar, lambda: {"embeddings": arrays()["x"], "nodes": [0, 2], "count": 3, "exact": False}),
     Spec("cluster", graphkin.cluster, lambda: {"embeddings": arrays()["x"], "count": 2, "seed": 0}),
     Spec("layout", graphkin.layout, lambda: {"embeddings": arrays()["x"], "kind": "pca"}),
-    Spec("links", graphkin.links, lambda: {"embeddings": arrays()["x"], "data": graph(), "count": 3, "device": "cpu"}),
+    Spec("links", graphkin.links, lambda: {
+        "embeddings": arrays()["x"], "data": graph(), "count": 3, "exact": False, "device": "cpu"}),
+    Spec("hold_out_edges", held_out, lambda: {"data": graph(), "share": 0.1, "val": 0.1, "seed": 0}),
     Spec("from_arrays", Graph.from_arrays, lambda: {
         **arrays(), **masks(), "edge_weight": np.ones(arrays()["edge_index"].shape[1]), "features": None, "num_nodes": None,
         "ids": np.arange(odd.N), "name": "small", "class_names": ("a", "b")}),

@@ -14,6 +14,7 @@ OPTIONS: tuple[list[str], ...] = (
     ["--set", "beta=1"], ["--set", "beta=0"], ["--method", "graph-mlp+"], ["--format", "csv"], ["--format", "parquet"],
     ["--set", "structure=ppr-cosine"], ["--set", "tau_pos=0.001"], ["--set", "pooling=mean"], ["--no-baselines"],
     ["--method", "grace"], ["--label", "\x1b[31mred"], ["--ignore", "\x1b]0;title\x07"], ["--seed", "7"],
+    ["--hold-out-edges", "0.3"],
 )  # fmt: skip
 
 

@@ -28,6 +28,7 @@ RUNS = {
     "csv": ("--method", "gca", "--format", "csv"),
     "parquet": ("--method", "grace", "--format", "parquet"),
     "labels": ("--method", "graph-mlp+"),
+    "held-out": ("--method", "grace", "--hold-out-edges", "0.2", "--no-baselines"),
 }
 EXPERIMENT = """
 title = "Two rows"

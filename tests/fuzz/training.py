@@ -48,6 +48,7 @@ ODD_OPTIONS: dict[str, tuple[str, ...]] = {
     "--preset": ("cora", "pubmed", "photo", "default", "x", "", "\x1b[31m"),
     "--device": ("cpu", "x", "meta", "cuda:99", "cpu:5", ""), "--format": ("npy", "csv", "parquet", "x", ""),
     "--features": ("degree", "positional", "x", ""), "--label": ("y", "", "x"), "--nonsense": ("1",),
+    "--hold-out-edges": ("0.1", "0.5", "0.9", "0", "1", "-1", "nan", "1e-9", "x"),
     "--nodes": ("nowhere.csv",), "--data-root": ("nowhere",), "--method": ("x", "", "grace++", "GRACE"),
 }  # fmt: skip
 EVALUATE_OPTIONS: dict[str, tuple[str, ...]] = {

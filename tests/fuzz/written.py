@@ -1,4 +1,4 @@
-"""Files that graphkin wrote, damaged, and read again: models, checkpoints, PageRanks, run files, embeddings, stores."""
+"""Files that graphkin wrote, damaged, and read again: models, checkpoints, PageRanks, runs, held-out edges, stores."""
 
 from __future__ import annotations
 
@@ -96,6 +96,13 @@ def embeddings(case: Case) -> Said:
     return case.run("evaluate", path, originals().graph, *few, "--json")
 
 
+def held_out_edges(case: Case) -> Said:
+    run = originals().copy("held-out", case.out / "run")
+    damage(run / "held-out-edges.csv", case.draw, damaged_text)
+    command = case.draw.pick((["evaluate", run, "--protocol", "links", "--no-baselines"], ["links", run]))
+    return case.run(*command, "--json")
+
+
 def damaged_array(path: Path, draw: Draw) -> None:
     arrays = {"x": np.load(path, allow_pickle=False)}
     arrays = draw.pick((archives.reshaped, archives.retyped, archives.extreme))(arrays, draw)
@@ -161,7 +168,7 @@ def damaged_database(path: Path, draw: Draw) -> None:
 
 
 KINDS: tuple[tuple[Callable[[Case], Said], float], ...] = (
-    (model, 4), (checkpoint, 3), (pageranks, 2), (run_file, 2), (embeddings, 3), (store, 5),
+    (model, 4), (checkpoint, 3), (pageranks, 2), (run_file, 2), (embeddings, 3), (store, 5), (held_out_edges, 2),
 )  # fmt: skip
 
 

@@ -75,15 +75,20 @@ def print_fit(graph: Graph, fitted: Fitted, record: dict[str, Any], embeddings: 
 
 
 def _print_outcome(graph: Graph, record: dict[str, Any], embeddings: Path) -> None:
+    from graphkin.commands.held_out import FILE as HELD_OUT_FILE
+
     if record["warning"] is not None:
         say(f"warning: {record['warning']}", style="yellow")
     scores = record["scores"]
-    if "not_scored" in scores:
-        say(f"not scored: {scores['not_scored'] if graph.y is not None else 'the graph has no labels'}")
-    else:
+    if "not_scored" not in scores:
         print_scores(scores, graph.name, short=True)
+    elif "links" not in record:
+        say(f"not scored: {scores['not_scored'] if graph.y is not None else 'the graph has no labels'}")
+    if "links" in record:
+        print_scores(record["links"], graph.name, short=True)
     ids = ["embeddings.ids.csv"] if embeddings.with_suffix(".ids.csv").exists() else []
-    say(f"wrote {', '.join([str(embeddings), *ids, 'model.graphkin', 'run.json'])}")
+    held_out = [] if graph.held_out is None else [HELD_OUT_FILE]
+    say(f"wrote {', '.join([str(embeddings), *ids, 'model.graphkin', 'run.json', *held_out])}")
     if graph.y is None:
         say(f"next: graphkin cluster {embeddings.parent}, or graphkin map {embeddings.parent}")
 

@@ -16,6 +16,7 @@ from graphkin.commands.output import print_json, say
 from graphkin.commands.runs import (
     CHECKPOINT,
     default_folder,
+    links_of,
     prepare_folder,
     remove_own_pageranks,
     remove_unfinished,
@@ -23,9 +24,10 @@ from graphkin.commands.runs import (
     write_run,
 )
 from graphkin.commands.source import source_of
-from graphkin.errors import check_choice, check_whole
+from graphkin.errors import check_choice, check_range, check_whole
 from graphkin.evaluation.evaluate import MOST_SPLITS
 from graphkin.graphs.graph import Graph
+from graphkin.graphs.held_out import hold_out_edges
 from graphkin.graphs.readers import open_graph
 from graphkin.methods import Method
 from graphkin.support.launch import LostError
@@ -36,6 +38,8 @@ from graphkin.training.embeddings import FORMATS
 from graphkin.training.fitted import Fitted
 from graphkin.training.plan import Plan, plan, resolve
 from graphkin.training.usable import check_usable
+
+MOST_HELD_OUT = 0.9
 
 
 @dataclass(frozen=True)
@@ -72,6 +76,9 @@ def checked(options: Fit, among: Peers) -> Request:
     check_whole("splits", options.splits, at_least=1, at_most=MOST_SPLITS)
     check_whole("seed", options.seed, at_least=0)
     check_choice("format", options.kind, FORMATS)
+    if options.hold_out_edges is not None:
+        check_range("hold-out-edges", options.hold_out_edges, above=0, at_most=MOST_HELD_OUT)
+        graph = hold_out_edges(graph, options.hold_out_edges, seed=options.seed)
     if options.checkpoint_every is not None:
         check_whole("checkpoint-every", options.checkpoint_every, at_least=1)
     return Request(graph, method, device_named(options.device))
@@ -107,9 +114,13 @@ def written(options: Fit, graph: Graph, fitted: Fitted, folder: Path) -> dict[st
     def score(rows: torch.Tensor) -> dict[str, Any]:
         return scores_of(fitted, graph, rows, options.splits, options.seed, options.baselines)
 
+    def links(rows: torch.Tensor) -> dict[str, Any]:
+        return links_of(fitted, graph, rows, options.baselines)
+
     source = source_of(options.graph, options)
+    held_out = None if graph.held_out is None else links
     try:
-        record = write_run(folder, fitted, graph, None if terminated() else score, options.kind, source)
+        record = write_run(folder, fitted, graph, None if terminated() else score, options.kind, source, held_out)
     except BaseException:
         if (folder / "run.json").exists():
             print(f"graphkin: not scored; model and embeddings are in {folder}.", file=sys.stderr)

@@ -9,6 +9,8 @@ from typing import Any
 
 from torch import Tensor
 
+from graphkin.commands.held_out import FILE as HELD_OUT_FILE
+from graphkin.commands.held_out import write_held_out
 from graphkin.errors import InputError, OutputError
 from graphkin.evaluation.baselines import scored_baselines
 from graphkin.evaluation.collapse import collapse
@@ -27,7 +29,7 @@ from graphkin.training.plan import PAGERANKS
 CHECKPOINT = "checkpoint.graphkin"
 UNFINISHED = (CHECKPOINT, CHECKPOINT + PAGERANKS)
 NOT_SCORED = "the run ended after the embeddings were written; graphkin evaluate scores them."
-FILES = (*(f"embeddings.{kind}" for kind in FORMATS), "model.graphkin", "run.json")
+FILES = (*(f"embeddings.{kind}" for kind in FORMATS), "model.graphkin", "run.json", HELD_OUT_FILE)
 
 
 def prepare_folder(folder: Path, *, overwrite: bool = False, resume: bool = False) -> Path:
@@ -113,6 +115,18 @@ def scores_of(fitted: Fitted, graph: Graph, embeddings: Any, splits: int, seed: 
         return {"not_scored": str(reason)}
 
 
+def links_of(fitted: Fitted, graph: Graph, embeddings: Any, baselines: bool) -> dict[str, Any]:
+    """How well held-out edges are found again."""
+
+    def score(rows: Any) -> Scores:
+        return evaluate(rows, graph, protocol="links")
+
+    scores = {fitted.method.name: score(embeddings)}
+    if baselines:
+        scores |= scored_baselines(score, graph, fitted.method, fitted.seed)
+    return with_baselines(scores)
+
+
 def with_baselines(scores: dict[str, Scores]) -> dict[str, Any]:
     """As run.json has it: the scores of the first, and of the others as its baselines; advice where one of them is better."""
     (name, main), *others = scores.items()
@@ -128,17 +142,19 @@ def write_run(
     score: Callable[[Tensor], dict[str, Any]] | None = None,
     kind: str = "npy",
     source: dict[str, Any] | None = None,
+    links: Callable[[Tensor], dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
     """Write model, embeddings and run.json, each as soon as it is known, and return what run.json holds.
 
     Scores are added to run.json last: whatever happens while they are computed, the rest is on the disk.
-    ``source`` says where the graph came from.
+    ``source`` says where the graph came from; ``links`` are scores by held-out edges, of a graph that has some.
     """
     (folder / "run.json").unlink(missing_ok=True)
     fitted.save(folder / "model.graphkin")
     embeddings = fitted.embed(graph)
     written = folder / f"embeddings.{kind}"
     write_embeddings(written, embeddings, graph.ids)
+    write_held_out(folder, graph)
     of_earlier_runs = {f"embeddings.{one}" for one in FORMATS if one != kind}
     if kind != "npy" or graph.ids is None:
         of_earlier_runs.add("embeddings.ids.csv")
@@ -148,6 +164,8 @@ def write_run(
     write_json(folder / "run.json", record)
     if score is not None:
         record |= {"warning": collapse(embeddings, fitted, graph), "scores": score(embeddings)}
+        if links is not None:
+            record["links"] = links(embeddings)
         write_json(folder / "run.json", record)
     return record
 
@@ -165,6 +183,7 @@ def run_record(fitted: Fitted, graph: Graph, scores: dict[str, Any], source: dic
             "notes": list(graph.notes),
             "content": graph.content,
             **({} if source is None else {"source": source}),
+            **({} if graph.held_out is None else {"held_out": graph.held_out.edges.size(1)}),
             "columns": None if fitted.recipe is None else str(fitted.recipe),
         },
         "scores": scores,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from graphkin.commands.held_out import FILE as HELD_OUT_FILE
+from graphkin.commands.held_out import with_held_out
 from graphkin.commands.options.shared import ReadingOptions
 from graphkin.errors import OutputError
 from graphkin.graphs.catalogue import DATASETS, DEFAULT
@@ -16,7 +18,8 @@ from graphkin.support.files import reading
 from graphkin.support.shapes import check_shape
 
 SOURCE = {"graph": str, "file": bool, "folder": str, "paths": {...: str}, "options": dict}
-SHAPE = {"graph": {"name": str, "nodes": int, "edges": int, "features": int, "content?": str, "source?": SOURCE}}
+COUNTS = {"nodes": int, "edges": int, "features": int, "held_out?": int}
+SHAPE = {"graph": {"name": str, **COUNTS, "content?": str, "source?": SOURCE}}
 
 
 def source_of(graph: str, options: ReadingOptions) -> dict[str, Any]:
@@ -42,12 +45,13 @@ def graph_record(folder: Path) -> dict[str, Any]:
 
 
 def graph_of_run(folder: Path, given: str | None, options: ReadingOptions) -> Graph:
-    """The graph that is ``given``; otherwise that of the run, which must not have changed.
+    """The graph that is ``given``; otherwise that of the run, which must not have changed. Both without held-out edges.
 
     Options that the user gave replace the recorded ones. Without a run file, this is the bundled Cora.
     """
     if given:
-        return open_graph(given, **options.reading())
+        graph = open_graph(given, **options.reading())
+        return with_held_out(folder, graph) if (folder / HELD_OUT_FILE).is_file() else graph
     if folder.is_dir() and not (folder / "run.json").is_file():
         return open_graph(DEFAULT, **options.reading())
     about = graph_record(folder)["graph"]
@@ -55,6 +59,8 @@ def graph_of_run(folder: Path, given: str | None, options: ReadingOptions) -> Gr
     usual = ReadingOptions().reading()
     changed = {key: value for key, value in options.reading().items() if value != usual[key]}
     graph = open_graph(name, **{**usual, **how, **changed})
+    if "held_out" in about:
+        graph = with_held_out(folder, graph)
     if not changed:
         _check_unchanged(folder, about, graph, name)
     return graph

@@ -30,7 +30,7 @@ def evaluate(
     seed: int = 0,
     **options: Any,
 ) -> Scores:
-    """Score embeddings against the labels of a graph. Nodes without a label take no part.
+    """Score embeddings against the labels of a graph, or its held-out edges. Nodes without a label take no part.
 
     Protocols, with their options:
         grace: logistic regression on random splits, C chosen on validation nodes; rows of unit length.
@@ -42,12 +42,14 @@ def evaluate(
             ``per_class=5``: how many.
         clustering: k-means into as many clusters as there are classes; rows of unit length.
         search: similarity search: how many of a node's nearest nodes, by cosine, are of its class.
+        links: link prediction: how far cosines rank edges that were held out before training above pairs without an edge.
+            It needs no labels. ``data`` is what :func:`graphkin.hold_out_edges` gave, and the embeddings were trained on it.
 
     A protocol of your own is a :class:`~graphkin.evaluation.protocols.Protocol`: give the value, or the name that it has in
     ``PROTOCOLS``.
 
-    ``splits`` says how often splits are drawn (grace, gca, few-labels) or k-means is run (clustering); public and search have
-    nothing to repeat. The first time has seed ``seed``, the next one ``seed + 1``. grace and gca also take a list of
+    ``splits`` says how often splits are drawn (grace, gca, few-labels) or k-means is run (clustering); public, search and links
+    have nothing to repeat. The first time has seed ``seed``, the next one ``seed + 1``. grace and gca also take a list of
     :class:`graphkin.Split`; one that leaves the graph, or tests a class that it does not train, is refused.
     """
     graph = as_graph(data)
@@ -58,11 +60,12 @@ def evaluate(
     check_whole("splits", repeats, at_least=1, at_most=MOST_SPLITS)
     check_whole("seed", seed, at_least=0)
     rows = checked_rows(embeddings, graph.num_nodes)
-    labels = _checked_labels(graph)
+    labels = _checked_labels(graph) if chosen.needs_labels else np.full(graph.num_nodes, -1)
     seeds = range(seed, seed + repeats)
     drawn = chosen.drawn(graph, seeds, settled) if own is None else _checked_splits(own, labels)
     values = chosen.score(
-        Subject(rows, labels, drawn, seeds), **{option.name: settled[option.name] for option in chosen.score_options}
+        Subject(rows, labels, drawn, seeds, graph.held_out),
+        **{option.name: settled[option.name] for option in chosen.score_options},
     )
     return Scores(chosen.name, _checked_values(chosen, values))
 

@@ -11,14 +11,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graphkin.errors import SettingError, check_choice, check_text, unknown
+from graphkin.evaluation.links import found_again
 from graphkin.evaluation.scoring import NEIGHBOURS, Values, adam_regression, clustering, logistic_regression, search
 from graphkin.evaluation.split_sources import FEW_LABELS, PUBLIC, RANDOM, RANDOM_OR_PUBLIC, Option, SplitSource
 from graphkin.graphs.graph import Graph
+from graphkin.graphs.held_out import hold_out_edges
 from graphkin.graphs.splits import Split
 from graphkin.support.registry import Registry
 
 RESERVED = ("embeddings", "data", "protocol", "splits", "seed")
 ACCURACIES = {"accuracy": "test accuracy", "val_accuracy": "validation accuracy"}
+LINK_MEASURES = {"auc": "area under the ROC curve", "ap": "average precision"}
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,9 @@ class Protocol:
     """experiments measure it at numbers of labels per class, "1", "3" and so on"""
     own_classifier: bool = False
     """experiments score a method that trains with labels by its own classifier instead"""
+    needs_labels: bool = True
+    hold_out: Callable[[Graph, int], Graph] | None = None
+    """experiments train, compute baselines and score on this graph, of the whole one and a seed; None: on the whole graph"""
 
     def __post_init__(self) -> None:
         for name in (self.name, self.description, *self.measures, *(option.name for option in self.options)):
@@ -93,6 +99,10 @@ class Protocol:
             return ()
         return self.splits.draw(graph, seeds, **{option.name: options[option.name] for option in self.splits.options})
 
+    def trained_on(self, graph: Graph, seed: int) -> Graph:
+        """What a run of an experiment sees of a graph."""
+        return graph if self.hold_out is None else self.hold_out(graph, seed)
+
     def column(self, name: str) -> Column:
         """What an experiment measures under this name."""
         if not self.by_labels:
@@ -101,6 +111,10 @@ class Protocol:
         if not (name.isascii() and name.isdecimal() and not name.startswith("0")):
             raise SettingError(f"measures of {self.name} are numbers of labels per class, such as '3', found {name!r}.")
         return Column(next(iter(self.measures)), {"per_class": int(name)})
+
+
+def _a_tenth(graph: Graph, seed: int) -> Graph:
+    return hold_out_edges(graph, seed=seed)
 
 
 PROTOCOLS: Registry[Protocol] = Registry("protocol")
@@ -150,6 +164,14 @@ for _protocol in (
         "similarity search: how many of a node's nearest nodes, by cosine, are of its class",
         {f"sim@{k}": f"share of the {k} nearest nodes that are of the node's class" for k in NEIGHBOURS},
         search,
+    ),
+    Protocol(
+        "links",
+        "link prediction: how far cosines rank edges that were held out before training above pairs without an edge",
+        {**LINK_MEASURES, **{f"val_{name}": f"{what}, validation edges" for name, what in LINK_MEASURES.items()}},
+        found_again,
+        needs_labels=False,
+        hold_out=_a_tenth,
     ),
 ):
     PROTOCOLS.add(_protocol.name, _protocol)

@@ -13,6 +13,7 @@ import torch
 from graphkin.errors import SettingError
 from graphkin.evaluation.probe import ProbeResult, probe, probe_adam
 from graphkin.evaluation.rows import Rows, comparable_rows, dense_rows, few_standardised, unit_rows
+from graphkin.graphs.held_out import HeldOut
 from graphkin.graphs.splits import Split
 
 Values: TypeAlias = dict[str, tuple[float, ...]]
@@ -27,11 +28,13 @@ class Subject:
     rows: Rows
     """float64 [N, d], a NumPy array or a SciPy CSR matrix"""
     labels: np.ndarray
-    """[N], -1 where unknown"""
+    """[N], -1 where unknown, and everywhere for a protocol that needs none"""
     splits: Iterable[Split]
     """drawn one by one; empty for a protocol without splits"""
     seeds: range
     """one for each repetition"""
+    held_out: HeldOut | None = None
+    """edges that training has not seen"""
 
     def labelled(self) -> tuple[Rows, np.ndarray]:
         """Rows of unit length and labels of the nodes that have one."""

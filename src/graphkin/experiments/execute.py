@@ -92,6 +92,23 @@ def learn(
     job: Job, graph: Graph, device: str = "cpu", progress: Style = "none", checkpoints: Checkpoints | None = None
 ) -> Iterator[Learned | Failure]:
     """Train the seeds of a job; scoring them can be left to another process."""
+    if job.trial.protocol.hold_out is None:
+        yield from _learned(job, graph, device, progress, checkpoints)
+        return
+    for seed in job.seeds:
+        alone = replace(job, seeds=(seed,))
+        try:
+            seen = job.trial.protocol.trained_on(graph, seed)
+        except InputError as error:
+            yield Failure(alone, str(error))
+            continue
+        yield from _learned(alone, seen, device, progress, checkpoints)
+
+
+def _learned(
+    job: Job, graph: Graph, device: str, progress: Style, checkpoints: Checkpoints | None
+) -> Iterator[Learned | Failure]:
+    """Seeds that see the same graph."""
     trial = job.trial
     if trial.baseline is not None:
         for seed in job.seeds:
@@ -99,7 +116,7 @@ def learn(
         return
     assert trial.method is not None
     try:
-        prepared = prepared_once(trial.content, graph, trial.method, device)
+        prepared = prepared_once(graph, trial.method, device)
     except InputError as error:
         yield Failure(job, str(error))
         return
@@ -181,13 +198,13 @@ _last_prepared: dict[Hashable, Prepared] = {}
 _last_similarity: dict[Hashable, NodeSimilarity | None] = {}
 
 
-def prepared_once(content: str, graph: Graph, method: Method, device: str) -> Prepared:
+def prepared_once(graph: Graph, method: Method, device: str) -> Prepared:
     """Jobs of one trial, and trials with one similarity, often follow each other in a process: the last of both is cached."""
-    key = (content, method, device)
+    key = (graph.content, method, device)
     if key not in _last_prepared:
         _last_prepared.clear()
         planned = plan(graph, method, device=device, adapt=False)
-        _last_prepared[key] = planned.prepare(similarity=_similarity_once(content, planned))
+        _last_prepared[key] = planned.prepare(similarity=_similarity_once(graph.content, planned))
     return _last_prepared[key]
 
 

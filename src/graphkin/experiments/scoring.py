@@ -48,12 +48,12 @@ _last_row: dict[Hashable, Any] = {}
 
 def score_free(trial: Trial, name: str, graph: Graph, seed: int) -> Measured:
     """A free row, once in a process: "best free" asks for all of them again. The last row is kept for its next seed."""
-    key = (trial.content, trial.protocol.name, trial.per_class, name, seed)
+    key = (graph.content, trial.protocol.name, trial.per_class, name, seed)
     if key not in _measured:
-        if (trial.content, name) not in _last_row:
+        if (graph.content, name) not in _last_row:
             _last_row.clear()
-            _last_row[trial.content, name] = FreeRows(graph)[name]
-        _measured[key] = score(trial, _last_row[trial.content, name], graph, seed)
+            _last_row[graph.content, name] = FreeRows(graph)[name]
+        _measured[key] = score(trial, _last_row[graph.content, name], graph, seed)
     return _measured[key]
 
 

@@ -13,7 +13,7 @@ from graphkin.support.files import reading
 
 NAMES = ("grace-ratios", "gca", "graph-mlp", "graph-mlp-few-labels", "ablation-grace", "ablation-graph-mlp")
 """the paper's tables and figures, in the order in which they are run: "all" of them"""
-BEYOND = ("clustering-grace", "clustering-gca", "similarity-search-grace", "similarity-search-gca")
+BEYOND = ("clustering-grace", "clustering-gca", "similarity-search-grace", "similarity-search-gca", "links")
 """what the paper does not measure"""
 KIN = ("kin", "kin-more", "ablation-kin")
 """our own method"""

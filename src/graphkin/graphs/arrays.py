@@ -9,13 +9,14 @@ import scipy.sparse
 import torch
 from torch import Tensor
 
-from graphkin.errors import GraphError, SettingError, argument, first_line, shown
+from graphkin.errors import GraphError, SettingError, argument, check_whole, first_line, shown
 from graphkin.support.sparse import SparseMatrix
 
 SPARSE_BELOW = 0.1
 """Features with a smaller share of non-zero entries are stored as a sparse matrix."""
 MOST_CLASSES = 100_000
 MOST_FEATURES = 2**24
+MOST_NODES = 2**31 - 1
 
 Features = Tensor | SparseMatrix
 
@@ -234,6 +235,13 @@ def checked_mask(what: str, mask: Any, nodes: int) -> Tensor | None:
     if tensor.dim() not in (1, 2) or tensor.size(0) != nodes or tensor.numel() == 0:
         raise GraphError(f"{what} must have one entry per node ({nodes}), found shape {tuple(tensor.shape)}.")
     return tensor.bool().reshape(nodes, -1)
+
+
+def checked_count(num_nodes: int | None) -> int:
+    if num_nodes is None:
+        raise GraphError("the graph has no nodes: features or num_nodes must say how many.")
+    check_whole("num_nodes", num_nodes, at_least=1, at_most=MOST_NODES)
+    return int(num_nodes)
 
 
 def checked_ids(ids: Any, nodes: int) -> np.ndarray | None:

@@ -14,10 +14,11 @@ import scipy.sparse
 import torch
 from torch import Tensor
 
-from graphkin.errors import GraphError, check_text, check_whole, shown
+from graphkin.errors import GraphError, check_text, shown
 from graphkin.graphs.archives import arrays_from_npz
 from graphkin.graphs.arrays import (
     Features,
+    checked_count,
     checked_edges,
     checked_features,
     checked_ids,
@@ -36,9 +37,8 @@ from graphkin.support.sparse import SparseMatrix, check_compressed
 if TYPE_CHECKING:
     from torch_geometric.data import Data
 
+    from graphkin.graphs.held_out import HeldOut
     from graphkin.graphs.tables import Words
-
-MOST_NODES = 2**31 - 1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -73,6 +73,10 @@ class Graph:
     """The columns of the table that the features come from, and what they are; none where the features are an array."""
     prepared: bool = False
     """The columns were prepared for training: numbers are standardised."""
+    made_features: str | None = None
+    """The features were made from the edges: "degree" or "positional"."""
+    held_out: HeldOut | None = None
+    """Edges that :func:`graphkin.hold_out_edges` has taken out."""
 
     def __repr__(self) -> str:
         counts = f"{self.num_nodes} nodes, {self.num_edges} edges, {self.num_features} features, {self.num_classes} classes"
@@ -106,6 +110,7 @@ class Graph:
             parts.append(features)
         parts += [self.train_mask, self.val_mask, self.test_mask]
         parts += [nodes for split in self.public_splits for nodes in split.parts().values()]
+        parts += () if self.held_out is None else self.held_out.parts()
         digest = hashlib.sha256()
         if any(column.kind != "count" for column in self.columns):
             digest.update(repr(self.columns).encode())
@@ -160,7 +165,7 @@ class Graph:
             if not isinstance(names, list | tuple):
                 raise GraphError(f"{what} must be a list of names, found {shown(names)}.")
         given = None if x is None else checked_features(x)
-        nodes = _count(num_nodes) if given is None else int(given.shape[0])
+        nodes = checked_count(num_nodes) if given is None else int(given.shape[0])
         edges = checked_edges(edge_index, nodes, edge_weight)
         if features is not None:
             given, columns = structural_features(edges.pairs, nodes, features), ()
@@ -184,6 +189,7 @@ class Graph:
             feature_names=tuple(feature_names) or tuple(feature for column in columns for feature in column.features),
             notes=(*edges.notes, *notes),
             columns=tuple(columns),
+            made_features=features,
         )
 
     @classmethod
@@ -286,10 +292,3 @@ class Graph:
         with reading_file(path, "is not a readable .npz archive of plain arrays", GraphError):
             arrays = arrays_from_npz(path, needs_features=features is None)
             return cls.from_arrays(**arrays, features=features, name=name or path.stem)
-
-
-def _count(num_nodes: int | None) -> int:
-    if num_nodes is None:
-        raise GraphError("the graph has no nodes: features or num_nodes must say how many.")
-    check_whole("num_nodes", num_nodes, at_least=1, at_most=MOST_NODES)
-    return int(num_nodes)

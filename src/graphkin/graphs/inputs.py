@@ -59,4 +59,4 @@ def is_table(thing: object) -> bool:
 
 def _with_made(graph: Graph, features: str) -> Graph:
     made = structural_features(graph.edge_index.cpu(), graph.num_nodes, features).to(graph.edge_index.device)
-    return replace(graph, x=made, feature_names=(), columns=(), prepared=False)
+    return replace(graph, x=made, feature_names=(), columns=(), prepared=False, made_features=features)

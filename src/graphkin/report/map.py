@@ -11,8 +11,8 @@ from graphkin.errors import check_choice
 from graphkin.graphs.graph import Graph
 from graphkin.uses.cluster import Clusters, clusters_of
 from graphkin.uses.layout import LAYOUTS, tsne
+from graphkin.uses.nearest import nearest as nearest_nodes
 from graphkin.uses.rows import DIMENSIONS, SAMPLE, principal, sample, unit_embeddings
-from graphkin.uses.similar import nearest as nearest_nodes
 
 NODES = SAMPLE
 NEIGHBOURS = 5

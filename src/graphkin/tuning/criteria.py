@@ -11,15 +11,16 @@ from typing import Protocol
 
 import numpy as np
 import torch
-from scipy.stats import rankdata
 from torch import Tensor
 
 from graphkin.errors import GraphError, SplitError, check_choice
+from graphkin.evaluation.links import area, cosines
 from graphkin.evaluation.own_classifier import own_accuracy
 from graphkin.evaluation.probe import validation_accuracy
 from graphkin.evaluation.rows import checked_rows, unit_rows
 from graphkin.evaluation.split_sources import public_splits
 from graphkin.graphs.graph import Graph
+from graphkin.graphs.held_out import without_random_edges
 from graphkin.graphs.splits import Split, random_split
 from graphkin.methods import Method
 from graphkin.support.randomness import generator
@@ -148,45 +149,13 @@ class ByEdges:
     """How well cosines of embeddings tell edges that training did not see from pairs without an edge: the area under ROC."""
 
     def __init__(self, graph: Graph, asked: Asked) -> None:
-        source = generator(asked.first_seed, "held-out edges")
-        index = graph.edge_index.cpu()
-        once = (index[0] < index[1]).nonzero()[:, 0]
-        count = round(HELD_OUT * len(once))
-        if count < 1:
-            raise GraphError(f"criterion edges holds out a tenth of the edges, which needs at least 5, found {len(once)}.")
-        self.edges = index[:, once[torch.randperm(len(once), generator=source)[:count]]]
-        self.others = _non_edges(index, graph.num_nodes, count, source)
-        gone = torch.isin(_keys(index, graph.num_nodes), _keys(torch.cat([self.edges, self.edges.flip(0)], 1), graph.num_nodes))
-        left = (~gone).to(graph.edge_index.device)
-        weight = None if graph.edge_weight is None else graph.edge_weight[left]
-        self.graph = replace(graph, edge_index=graph.edge_index[:, left], edge_weight=weight)
+        self.graph = without_random_edges(graph, HELD_OUT, 0, asked.first_seed)
 
     def score(self, fitted: Fitted, earlier: Sequence[Fitted]) -> float:
-        rows = torch.nn.functional.normalize(fitted.embed(self.graph).cpu().double(), dim=1)
-        cosines = [(rows[pairs[0]] * rows[pairs[1]]).sum(1) for pairs in (self.edges, self.others)]
-        return 100 * area(cosines[0].numpy(), cosines[1].numpy())
-
-
-def area(positive: np.ndarray, negative: np.ndarray) -> float:
-    """The chance that a positive score is above a negative one; ties count half."""
-    ranks = rankdata(np.concatenate([positive, negative]))[: len(positive)]
-    return float((ranks.sum() - len(positive) * (len(positive) + 1) / 2) / (len(positive) * len(negative)))
-
-
-def _keys(pairs: Tensor, nodes: int) -> Tensor:
-    return pairs[0] * nodes + pairs[1]
-
-
-def _non_edges(edges: Tensor, nodes: int, count: int, source: torch.Generator) -> Tensor:
-    """Random pairs of different nodes without an edge; the same pair may come twice."""
-    found, known = torch.empty(2, 0, dtype=torch.long), _keys(edges, nodes)
-    for _ in range(100):
-        pairs = torch.randint(nodes, (2, 2 * count), generator=source)
-        free = (pairs[0] != pairs[1]) & ~torch.isin(_keys(pairs, nodes), known)
-        found = torch.cat([found, pairs[:, free]], 1)[:, :count]
-        if found.size(1) == count:
-            return found
-    raise GraphError("criterion edges needs pairs of nodes without an edge, and this graph has hardly any.")
+        held = self.graph.held_out
+        assert held is not None
+        rows = unit_rows(checked_rows(fitted.embed(self.graph), self.graph.num_nodes))
+        return 100 * area(cosines(rows, held.edges), cosines(rows, held.others))
 
 
 class ByAgreement:

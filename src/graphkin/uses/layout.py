@@ -7,8 +7,8 @@ from torch import Tensor
 
 from graphkin.errors import check_choice
 from graphkin.evaluation.rows import Rows
+from graphkin.uses.nearest import nearest
 from graphkin.uses.rows import DIMENSIONS, SAMPLE, principal, sample, unit_embeddings
-from graphkin.uses.similar import nearest
 
 LAYOUTS = ("tsne", "pca")
 MANY = 5_000

@@ -1,4 +1,4 @@
-"""Edges that may be missing: pairs of nodes with the highest cosine that are no edges, exactly and in blocks."""
+"""Edges that may be missing: pairs of nodes with the highest cosine that are no edges, exactly in blocks or by an index."""
 
 from __future__ import annotations
 
@@ -9,15 +9,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphkin.errors import check_whole
+from graphkin.errors import check_flag, check_whole
 from graphkin.evaluation.rows import Rows
+from graphkin.graphs.held_out import known_edges
 from graphkin.graphs.inputs import GraphLike, as_graph
 from graphkin.training.device import device_named
+from graphkin.uses.index import by_index, nearest_by_index, say_where_progress_is
+from graphkin.uses.nearest import Approximate
 from graphkin.uses.rows import unit_embeddings
 
 ENTRIES = 2**25
 """cosines at a time"""
 MOST_LINKS = 1_000_000
+NEAREST = 32
+"""of each node, where an index finds them"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +33,8 @@ class Links:
     """[count, 2], the lower index first"""
     cosines: np.ndarray
     """[count]"""
+    approximate: Approximate | None = None
+    """how well an index did; None: all pairs were compared"""
 
     def __repr__(self) -> str:
         span = f", cosines {self.cosines[0]:.4f} to {self.cosines[-1]:.4f}" if len(self.cosines) else ""
@@ -39,23 +46,44 @@ def links(
     data: GraphLike,
     count: int = 100,
     *,
+    exact: bool = False,
     device: str = "auto",
-    progress: Callable[[int, int], None] = lambda done, nodes: None,
+    progress: Callable[[float], None] = lambda done: None,
+    say: Callable[[str], None] = say_where_progress_is,
 ) -> Links:
     """``(z @ z.T).triu(1)[~edges].topk(count)``, where z are rows of length 1. No N×N matrix is made.
 
-    There are fewer than ``count`` where the graph has fewer pairs without an edge. ``progress`` is called with the number of
-    nodes that are compared with all others so far, and that of all nodes.
+    There are fewer than ``count`` where the graph has fewer pairs without an edge. Held-out edges count as edges.
+
+    On a CPU and beyond 200,000 nodes, only the nearest 32 of each node are compared, by an index, if usearch is installed,
+    unless ``exact``; ``links(...).approximate`` then says how well it did. ``progress`` is called with the part that is done,
+    ``say`` with a line where usearch is not installed.
     """
     check_whole("count", count, at_least=1, at_most=MOST_LINKS)
+    check_flag("exact", exact)
     where = device_named(device)
     graph = as_graph(data)
-    unit = torch.from_numpy(unit_embeddings(embeddings, graph.num_nodes)).to(where)
-    source, target = graph.edge_index.to(where)
-    upper = source < target
-    edges = torch.stack([source[upper], target[upper]])
+    unit = unit_embeddings(embeddings, graph.num_nodes)
+    if by_index(unit, len(unit) * (len(unit) - 1) // 2, exact or where.type != "cpu", say):
+        return _among_nearest(unit, known_edges(graph).numpy(), int(count), progress)
+    return _among_all(torch.from_numpy(unit).to(where), known_edges(graph).to(where), int(count), progress)
+
+
+def _among_nearest(unit: np.ndarray, edges: np.ndarray, count: int, progress: Callable[[float], None]) -> Links:
+    """Of the nearest nodes of each node."""
+    near = nearest_by_index(unit, np.arange(len(unit)), NEAREST, progress)
+    ends = np.repeat(np.arange(len(unit)), near.indices.shape[1]), near.indices.ravel()
+    keys, first = np.unique(np.minimum(*ends) * len(unit) + np.maximum(*ends), return_index=True)
+    free = ~np.isin(keys, edges[0] * len(unit) + edges[1])
+    keys, cosines = keys[free], near.cosines.ravel()[first[free]]
+    order = np.argsort(-cosines, kind="stable")[:count]
+    return Links(np.stack(np.divmod(keys[order], len(unit)), axis=1), cosines[order], near.approximate)
+
+
+def _among_all(unit: Tensor, edges: Tensor, count: int, progress: Callable[[float], None]) -> Links:
+    where = unit.device
     starts = torch.searchsorted(edges[0].contiguous(), torch.arange(len(unit) + 1, device=where)).tolist()
-    best = Best(int(count), where)
+    best = Best(count, where)
     first = 0
     while first < len(unit) - 1:
         last = min(first + max(1, ENTRIES // (len(unit) - first)), len(unit))
@@ -65,7 +93,7 @@ def links(
         known = edges[:, starts[first] : starts[last]] - first
         block[known[0], known[1]] = -torch.inf
         best.add(block, first)
-        progress(last, len(unit))
+        progress(1 - (1 - last / len(unit)) ** 2)
         first = last
     return best.links()
 

@@ -20,11 +20,13 @@ def _list_protocols(wanted: bool) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluate(ReadingOptions):
-    """Score embeddings against the labels of a graph.
+    """Score embeddings against the labels of a graph, or by the edges that fit held out (--protocol links).
 
     Examples:
 
       graphkin evaluate runs/cora-bundled-kin-seed0 --splits 20
+
+      graphkin evaluate runs/my-run --protocol links
 
       graphkin evaluate embeddings.csv my-folder --protocol clustering
     """

@@ -69,6 +69,8 @@ class Fit(ReadingOptions):
 
       graphkin fit large.npz --memory 8GiB
 
+      graphkin fit my-folder --hold-out-edges 0.1
+
       graphkin fit my-folder --preset runs/tune-my-folder-graceplus/settings.toml
 
       torchrun --nproc-per-node 4 -m graphkin fit large.npz --method grace+
@@ -85,6 +87,10 @@ class Fit(ReadingOptions):
         str | None, typer.Option(help="Use the shipped settings of this dataset, or those of a .toml file that tune wrote.")
     ] = None
     memory: MemoryOption = None
+    hold_out_edges: Annotated[
+        float | None,
+        typer.Option(metavar="SHARE", help="Train without this share of the edges, and score how well they are found again."),
+    ] = None
     checkpoint_every: CheckpointOption = None
     splits: SplitsOption = 5
     kind: Annotated[str, typer.Option("--format", help="Of the embeddings: npy, parquet or csv, with node ids.")] = "npy"

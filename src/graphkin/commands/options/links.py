@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from graphkin.commands.options.shared import DeviceOption, JsonOption, OverwriteOption, QuietOption, RunOptions
+from graphkin.commands.options.shared import DeviceOption, ExactOption, JsonOption, OverwriteOption, QuietOption, RunOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +24,7 @@ class Links(RunOptions):
 
     count: Annotated[int, typer.Option(help="How many.")] = 20
     out: Annotated[Path | None, typer.Option(help="Write them to this file too: .csv or .parquet.")] = None
+    exact: ExactOption = False
     device: DeviceOption = "auto"
     quiet: QuietOption = False
     overwrite: OverwriteOption = False

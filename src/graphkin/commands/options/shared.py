@@ -26,6 +26,7 @@ DataRootOption = Annotated[
     typer.Option(help="Where the datasets are. Default: $GRAPHKIN_DATA, then the user's cache.", rich_help_panel=READING),
 ]
 DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
+ExactOption = Annotated[bool, typer.Option("--exact", help="Compare all pairs, where an index would take over.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object; progress goes to standard error.")]
 OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace existing results.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]

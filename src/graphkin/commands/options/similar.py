@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from graphkin.commands.options.shared import JsonOption, OverwriteOption, RunArgument
+from graphkin.commands.options.shared import ExactOption, JsonOption, OverwriteOption, RunArgument
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,5 +28,6 @@ class Similar:
     ]
     count: Annotated[int, typer.Option(help="How many for each node.")] = 10
     out: Annotated[Path | None, typer.Option(help="Write them to this file too: .csv or .parquet.")] = None
+    exact: ExactOption = False
     overwrite: OverwriteOption = False
     as_json: JsonOption = False
