@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,7 @@ def test_fit_writes_a_run_and_prints_scores(folder: Path, capsys: Capture, small
     assert record["settings"]["hidden"] == 8
     assert record["settings"]["epochs"] == 3
     assert len(record["losses"]) == 3
-    assert record["versions"]["torch"] == torch.__version__
+    assert record["versions"]["torch"] == version("torch")
     assert 0 < record["scores"]["accuracy_mean"] <= 100
     embeddings = np.load(folder / "run/embeddings.npy")
     assert np.array_equal(load(folder / "run/model.graphkin").embed(small).numpy(), embeddings)
@@ -395,3 +396,10 @@ def test_values_of_settings() -> None:
     assert parsed == {"a": 1, "b": 0.5, "c": None, "drop_edges": (0.1, 0.2), "e": "word", "f": True, "g": 1e-3}
     with pytest.raises(SettingError, match="NAME=VALUE"):
         parse_settings(["=3"])
+
+
+def test_two_tables_are_told_how_to_name_the_second(capsys: Capture) -> None:
+    for arguments, facts in ((("fit", "a.csv", "b.csv"), ("b.csv", "--nodes")), (("cluster", "a", "b"), ("cluster --help",))):
+        assert graphkin(*arguments) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert told(line, *facts) and ("--nodes" in line) == ("--nodes" in facts)

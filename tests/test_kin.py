@@ -23,6 +23,7 @@ from graphkin.methods.optimiser import EPOCHS_A_FEATURE, FEWEST_EPOCHS
 from graphkin.methods.saved import write_settings
 from graphkin.training import loop
 from graphkin.training.plan import plan
+from tests.wording import told
 
 Capture = pytest.CaptureFixture[str]
 QUICK: dict[str, Any] = {"hidden": 12, "branch_width": 6, "width": 16, "axes": 8, "early": 2, "projector": 8}
@@ -207,7 +208,7 @@ def test_a_mistake_is_one_line(file: Path, pair: str, capsys: Capture) -> None:
 def test_too_little_memory_is_one_line(file: Path, method: str, capsys: Capture) -> None:
     assert graphkin("fit", file, "-m", method, "--memory", "1MiB") == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("graphkin: memory must be at least about 0.") and f"for {method} on small" in line
+    assert told(line, "memory must be at least about", f"for {method} on small", "found 0.00 GiB")
 
 
 def test_a_network_too_large_for_the_machine_is_one_line(file: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import inspect
 import pickle
 import re
 from collections.abc import Iterator
@@ -152,7 +153,7 @@ def test_refused_protocols() -> None:
 def test_the_documents_list_the_protocols() -> None:
     """Those that ship with graphkin, and nothing else: name by name, the description word for word, with every option."""
     told = " ".join((evaluate.__doc__ or "").split())
-    assert re.findall(r"^        ([a-z-]+): ", evaluate.__doc__ or "", flags=re.MULTILINE) == list(PROTOCOLS)
+    assert re.findall(r"^    ([a-z-]+): ", inspect.getdoc(evaluate) or "", flags=re.MULTILINE) == list(PROTOCOLS)
     section = (ROOT / "docs/math.md").read_text(encoding="utf-8").split("## 6.")[1].split("### ")[0]
     listed = [line.split(" | ") for line in section.splitlines() if line.startswith("| `")]
     assert [cells[0].strip("|` ") for cells in listed] == list(PROTOCOLS)

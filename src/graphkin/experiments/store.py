@@ -13,6 +13,7 @@ import socket
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -58,11 +59,11 @@ class Store:
             raise OutputError(f"a store must be a file such as results.sqlite, and no .json export, found {path}.")
         try:
             if path.suffix == ".json":
-                self._database = _connect(":memory:")
+                self._open(":memory:")
                 self._database.executescript(SCHEMA)
                 read_export(path, self._database)
             elif read_only:
-                self._database = _connect(f"{path.absolute().as_uri()}?mode=ro")
+                self._open(f"{path.absolute().as_uri()}?mode=ro")
             else:
                 self._make_tables()
             if path.suffix != ".json":
@@ -72,6 +73,11 @@ class Store:
             raise
         except Exception as error:
             raise self._cannot_be_opened(error) from error
+
+    def _open(self, address: str) -> None:
+        """Closed with the store, also where that is refused or left behind."""
+        self._database = _connect(address)
+        weakref.finalize(self, self._database.close)
 
     def _cannot_be_opened(self, error: Exception) -> OutputError:
         """The file is damaged, unless SQLite says that it is the disk or another process."""
@@ -206,7 +212,7 @@ class Store:
         check_writable(self.path.parent)
         if self.path.exists() and not os.access(self.path, os.W_OK):
             raise OutputError(f"{self.path} cannot be written: it is read-only.")
-        self._database = _connect(self.path.absolute().as_uri())
+        self._open(self.path.absolute().as_uri())
         with self._transaction() as database:
             tables = {name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
             if not tables:
