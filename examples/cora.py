@@ -35,9 +35,7 @@ SPLITS = 5
 def main(arguments: list[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=3, help="how many seeds to run")
-    parser.add_argument(
-        "--seconds", type=float, default=200, help="do not start a seed that is unlikely to finish within this time"
-    )
+    parser.add_argument("--seconds", type=float, default=200, help="start no seed that would probably take longer than this")
     parser.add_argument("--epochs", type=int, help="train for this many epochs, for a quick look")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--out", type=Path, default=Path("runs/demo"))
@@ -62,9 +60,8 @@ def main(arguments: list[str]) -> None:
             seconds[row].append(time.perf_counter() - began)
         elapsed = time.perf_counter() - start
         if seed + 1 < options.seeds and elapsed * (seed + 2) / (seed + 1) > options.seconds:
-            console.print(
-                f"Stopped after {seed + 1} of {options.seeds} seeds: the next would not finish within {options.seconds:.0f} s."
-            )
+            done = f"{seed + 1} of {options.seeds} seeds"
+            console.print(f"Stopped after {done}: the next would not finish within {options.seconds:.0f} s.")
             break
 
     record = {"graph": graph.name, "protocol": "grace", "accuracies": accuracies, "seconds": seconds, **environment()}

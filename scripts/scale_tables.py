@@ -24,10 +24,7 @@ def rows(name: str) -> list[dict[str, Any]]:
 
 def pagerank_table() -> str:
     latest = {(row["problem"]["nodes"], row["problem"]["error"], row["contender"]): row for row in rows("pagerank")}
-    lines = [
-        "| nodes | edges | error bound | program | seconds | memory | largest error found |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    lines = ["| nodes | edges | error bound | program | seconds | memory | largest error found |", "|---" * 7 + "|"]
     for (nodes, error, contender), row in sorted(
         latest.items(), key=lambda entry: (entry[0][0], -entry[0][1], entry[0][2] != "graphkin")
     ):
@@ -69,10 +66,7 @@ def paper_table() -> str:
     Expected memory is the plan's estimate; extrapolated memory grows as it did between the two.
     """
     small, large = (next(row for row in latest_runs() if row["kind"] == "cpu" and row["nodes"] == n) for n in (10**5, 10**6))
-    lines = [
-        "| | 100,000 | expected at 1,000,000 | measured at 1,000,000 | extrapolated to 100,000,000 |",
-        "|---|---|---|---|---|",
-    ]
+    lines = ["| | 100,000 | expected at 1,000,000 | measured at 1,000,000 | extrapolated to 100,000,000 |", "|---" * 5 + "|"]
     for name in ("prepare", "embed", "score"):
         at = [row["seconds"][name] for row in (small, large)]
         lines.append(f"| {name} | {_seconds(at[0])} | {_seconds(10 * at[0])} | {_seconds(at[1])} | {_seconds(100 * at[1])} |")
