@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from sklearn.metrics import adjusted_rand_score
 
 import graphkin
 from scripts import example_tables
-from tests.documents import ROOT, blocks, page, run_shown
+from tests.documents import ROOT, blocks, page, part_of_cora, run_shown
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 EXAMPLE = ROOT / "docs" / "example"
@@ -60,11 +61,25 @@ def test_readme(quick: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["index", "quickstart", "tables", "methods", "research", "questions"])
+@pytest.mark.parametrize("name", ["index", "quickstart", "tables", "methods", "research", "questions", "kin"])
 def test_a_page_of_the_site(name: str, example: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = page(name)
     run_shown(commands(text), capsys)
-    run_python(text.split("\n## Add an ")[0])
+    run_python(text.split("\n## Add an ")[0], {"graphkin": graphkin, "graph": part_of_cora()})
+
+
+@pytest.mark.slow
+def test_the_page_about_large_graphs(example: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On small graphs, and in two processes."""
+    graph = graphkin.Graph.from_tables("work.csv", "people.csv", weight="hours")
+    np.savez("my-graph.npz", x=graph.x.to_dense().numpy(), edge_index=graph.edge_index.numpy())
+    text = page("scale")
+    run_shown([line.replace("synthetic-100000", "synthetic-200") for line in commands(text)], capsys)
+    (spread,) = [line for line in text.splitlines() if line.startswith("torchrun") and not line.endswith("\\")]
+    launched = [sys.executable, "-m", "torch.distributed.run", *shlex.split(spread.replace("node 4", "node 2"))[1:]]
+    done = subprocess.run([*launched, "--epochs", "2", "--out", "spread"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (example / "spread" / "run.json").exists()
 
 
 def test_the_guide_shows_the_tables_as_they_are() -> None:
