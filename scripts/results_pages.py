@@ -14,12 +14,14 @@ from graphkin.experiments.summary import Cell, Summary, summarise
 from graphkin.graphs.datasets import bundled_cora
 from graphkin.methods import method_named
 from graphkin.report.markdown import tables_as_markdown
-from graphkin.report.reading import against_published, cell_of, mark, progress_of, signed, spread
+from graphkin.report.reading import against_published, cell_of, enumerated, mark, progress_of, signed, spread
 from graphkin.report.weights import diagnose
 
 ROOT = Path(__file__).parent.parent
 RUNS = ROOT / "docs" / "results" / "reproduction.json"
 PAGE, README = ROOT / "docs" / "results.md", ROOT / "README.md"
+KIN_PAGE = ROOT / "docs" / "kin.md"
+KIN_MARKS = "<!-- runs of kin -->\n", "<!-- end of runs of kin -->"
 START, END = "<!-- results -->\n", "<!-- end of results -->"
 SHORT = {"grace-ratios": "10 %", "gca": "test", "graph-mlp": "test"}
 BARS = {"grace-ratios": ("free", "10 %"), "gca": ("free-gca", "test")}
@@ -31,8 +33,8 @@ This page shows how the methods score on the paper's graphs, compared with the p
 with training-free baselines. `python scripts/results_pages.py` writes it from [the stored
 runs](results/reproduction.json), so no number is typed by hand.
 
-{kin}The runs come from `graphkin reproduce` on one NVIDIA H200; most rows without training ran on a
-CPU. [What has been run](#what-has-been-run) lists what is complete and what is missing. For plots
+The runs come from `graphkin reproduce` on one NVIDIA H200. Most rows without training, and the runs
+of kin, ran on a CPU. [What has been run](#what-has-been-run) lists what is complete and what is missing. For plots
 of the same runs, and the commit of each ("-dirty" means uncommitted changes):
 
 ```sh
@@ -77,10 +79,6 @@ protocol grace. A dash means that the runs are still missing.
 PAPERS_IN_SHORT = """The paper's methods next to the published numbers, each by the protocol of its table:
 """
 NOT_RUN = "–"
-WITHOUT_KIN = """**No run of kin, the default method, is shown yet.** Its current version has still to be run on all
-graphs on a GPU; [kin](kin.md#what-has-been-measured) says what has been measured so far.
-
-"""
 SEARCHED = """## How settings were searched
 
 The settings for "sum" pooling were chosen by mean validation accuracy only, on seeds that no table
@@ -117,7 +115,6 @@ def introduction() -> str:
     counts = {part: diagnose(cora, method_named(name, "cora")).effective_positives for part, name in parts.items()}
     marks = _beside_the_paper("ablation-grace", ("G", "F"))
     return INTRODUCTION.format(
-        kin="" if kin() else WITHOUT_KIN,
         nodes=f"{cora.num_nodes:,}",
         below=marks.count("▼"),
         cells=len(marks),
@@ -286,11 +283,35 @@ def _with_seeds(cell: Cell | None) -> str:
     return spread(cell.mean, cell.std) + seeds
 
 
+def kin_runs() -> str:
+    """On which graphs the shipped version of kin was run, in a sentence."""
+    found = []
+    for summary in _beside_the_bar():
+        experiment, (measure,) = summary.experiment, summary.experiment.measures
+        for dataset in summary.datasets:
+            cell = summary.cell("kin", dataset, measure)
+            if cell.count:
+                seeds = "" if cell.count >= cell.wanted else f" ({cell.count} of {cell.wanted} seeds)"
+                found.append(experiment.heading(dataset) + seeds)
+    return f"So far, the shipped version of kin has been run on {enumerated(found) if found else 'no graph'}.\n"
+
+
+def between(start: str, text: str, made: str, end: str = END) -> str:
+    """The text with what was made between two marks."""
+    before, rest = text.split(start)
+    return before + start + made + end + rest.split(end, 1)[1]
+
+
 def readme(text: str) -> str:
-    before, rest = text.split(START)
-    return before + START + kin_table() + END + rest.split(END)[1]
+    return between(START, text, kin_table())
+
+
+def kin_page(text: str) -> str:
+    start, end = KIN_MARKS
+    return between(start, text, kin_runs(), end)
 
 
 if __name__ == "__main__":
     PAGE.write_text(page(), encoding="utf-8")
     README.write_text(readme(README.read_text(encoding="utf-8")), encoding="utf-8")
+    KIN_PAGE.write_text(kin_page(KIN_PAGE.read_text(encoding="utf-8")), encoding="utf-8")
