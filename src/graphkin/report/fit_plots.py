@@ -57,7 +57,7 @@ def map_figure(found: NodeMap) -> MapFigure:
     }
     counts = np.bincount(found.groups[:shown], minlength=len(found.group_names))
     ratio = float(extent[0] / extent[1]) if extent[1] > 0 else 2.0
-    return MapFigure(_groups(found.group_names, counts.tolist()), round(min(max(ratio, 1.0), 1.6), 3), nodes)
+    return MapFigure(_groups(found.group_names, counts.tolist()), round(min(max(ratio, 1.0), 2.0), 3), nodes)
 
 
 def _groups(names: Sequence[str], counts: Sequence[int]) -> list[Entry]:

@@ -58,9 +58,8 @@
   });
 
   const save = () => {
-    map.draw();
     const link = document.createElement("a");
-    link.href = canvas.toDataURL("image/png");
+    link.href = map.picture();
     link.download = "graphkin-map.png";
     link.click();
   };

@@ -1,11 +1,11 @@
 // The map on a canvas: where nodes are in pixels, how they are drawn, and zoom. nodes.js says who they are.
 const map = { marked: [], matches: new Set(), onPoint: () => {}, onPick: () => {}, onMove: () => {} };
 {
-  const MOST_NAMED = 40;  // so many nodes in sight have their names beside them
+  const [MOST_NAMED, MOST_RINGED] = [40, 300];  // so many nodes in sight have their names beside them, and so many matches rings
   const [LEAST_ZOOM, MOST_ZOOM] = [1, 200];
   const figure = document.querySelector("figure.map");
-  const [frame, canvas] = [figure.querySelector(".frame"), figure.querySelector("canvas")];
-  const context = canvas.getContext("2d");
+  const frame = figure.querySelector(".frame");
+  const [dots, marks] = [...frame.querySelectorAll("canvas")].map((canvas) => canvas.getContext("2d"));  // marks lie above the dots
   const nodes = JSON.parse(document.getElementById("nodes").textContent);
   const count = nodes.x.length;
   const groups = [...figure.querySelectorAll(".entry")].map((entry) => ({
@@ -61,28 +61,28 @@ const map = { marked: [], matches: new Set(), onPoint: () => {}, onPick: () => {
   };
 
   const drawNodes = (ratio) => {
-    const dots = stamps(ratio);
+    const pictures = stamps(ratio);
     const seen = [];
     const put = (chosen, opacity) => {
-      context.globalAlpha = opacity;
+      dots.globalAlpha = opacity;
       for (let node = 0; node < count; node += 1) {
         if (!map.shows(node) || !chosen(node)) continue;
-        const { stamp, side } = dots[nodes.groups[node]];
+        const { stamp, side } = pictures[nodes.groups[node]];
         const [x, y] = map.pixels(node);
         if (x < -side || y < -side || x > width + side || y > height + side) continue;
-        context.drawImage(stamp, x - side / 2, y - side / 2, side, side);
+        dots.drawImage(stamp, x - side / 2, y - side / 2, side, side);
         seen.push(node);
       }
     };
     const searching = map.matches.size > 0;
     put((node) => !map.matches.has(node), searching ? 0.15 : 0.9);
     if (searching) put((node) => map.matches.has(node), 1);
-    context.globalAlpha = 1;
+    dots.globalAlpha = 1;
     return seen;
   };
 
   // Only where it crosses nothing that was written before.
-  const writer = () => {
+  const writer = (context) => {
     const taken = [];
     return (text, x, y) => {
       const box = { left: x, top: y - 7, right: x + context.measureText(text).width, bottom: y + 7 };
@@ -94,57 +94,79 @@ const map = { marked: [], matches: new Set(), onPoint: () => {}, onPick: () => {
     };
   };
   const drawNames = (seen) => {
-    const write = writer();
+    const write = writer(dots);
     for (const node of seen) {
       const [x, y] = map.pixels(node);
       write(nodes.names[node].length > 28 ? `${nodes.names[node].slice(0, 27)}…` : nodes.names[node], x + map.dot() + 4, y);
     }
   };
 
+  const ring = (context, [x, y], size, thickness) => {
+    context.lineWidth = thickness;
+    context.beginPath();
+    context.arc(x, y, size, 0, 2 * Math.PI);
+    context.stroke();
+  };
+
+  // A canvas of the size of the frame, and letters to write on it.
+  const prepare = (context, ratio) => {
+    [context.canvas.width, context.canvas.height] = [Math.round(width * ratio), Math.round(height * ratio)];
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    Object.assign(context, { font: `600 12px ${css("--sans")}`, textBaseline: "middle", lineJoin: "round" });
+    Object.assign(context, { fillStyle: css("--ink"), strokeStyle: css("--page"), lineWidth: 4 });
+  };
+  const sharpness = () => Math.max(devicePixelRatio, document.documentElement.classList.contains("printing") ? 3 : 1);
+
   // The chosen node, and lines to the most similar ones with their ranks.
-  const drawMarked = () => {
+  const drawMarks = () => {
+    prepare(marks, sharpness());
     const [chosen, ...similar] = map.marked.map((node) => (node < count && map.shows(node) ? map.pixels(node) : null));
-    const ring = ([x, y], size, thickness) => {
-      context.lineWidth = thickness;
-      context.beginPath();
-      context.arc(x, y, size, 0, 2 * Math.PI);
-      context.stroke();
-    };
-    context.strokeStyle = css("--ink");
-    if (map.matches.size <= 300) map.matches.forEach((node) => ring(map.pixels(node), map.dot() + 2, 1.2));
     if (!chosen) return;
-    context.lineWidth = 0.8;
-    similar.filter(Boolean).forEach((place) => {
-      context.beginPath();
-      context.moveTo(...chosen);
-      context.lineTo(...place);
-      context.stroke();
+    const seen = similar.filter(Boolean);
+    Object.assign(marks, { strokeStyle: css("--ink"), lineWidth: 0.8 });
+    seen.forEach((place) => {
+      marks.beginPath();
+      marks.moveTo(...chosen);
+      marks.lineTo(...place);
+      marks.stroke();
     });
-    similar.filter(Boolean).forEach((place) => ring(place, map.dot() + 2, 1.3));
-    ring(chosen, map.dot() + 3.5, 2.6);
-    [context.strokeStyle, context.lineWidth] = [css("--page"), 4];
-    const write = writer();
+    seen.forEach((place) => ring(marks, place, map.dot() + 2, 1.3));
+    ring(marks, chosen, map.dot() + 3.5, 2.6);
+    Object.assign(marks, { strokeStyle: css("--page"), lineWidth: 4 });
+    const write = writer(marks);
     similar.forEach((place, rank) => { if (place) write(`${rank + 1}`, place[0] + map.dot() + 5, place[1] - map.dot() - 4); });
   };
 
-  map.draw = () => {
-    const ratio = Math.max(devicePixelRatio, document.documentElement.classList.contains("printing") ? 3 : 1);
-    measure();
-    [canvas.width, canvas.height] = [Math.round(width * ratio), Math.round(height * ratio)];
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    context.fillStyle = css("--page");
-    context.fillRect(0, 0, width, height);
-    const seen = drawNodes(ratio);
-    Object.assign(context, { font: `600 12px ${css("--sans")}`, textBaseline: "middle", lineJoin: "round" });
-    Object.assign(context, { fillStyle: css("--ink"), strokeStyle: css("--page"), lineWidth: 3 });
-    if (seen.length <= MOST_NAMED && !map.marked.length) drawNames(seen);
-    drawMarked();
+  const drawDots = () => {
+    prepare(dots, sharpness());
+    dots.fillStyle = css("--page");
+    dots.fillRect(0, 0, width, height);
+    const seen = drawNodes(sharpness());
+    dots.fillStyle = css("--ink");
+    if (seen.length <= MOST_NAMED) drawNames(seen);
+    dots.strokeStyle = css("--ink");
+    if (map.matches.size <= MOST_RINGED) map.matches.forEach((node) => ring(dots, map.pixels(node), map.dot() + 2, 1.2));
   };
-  let waiting = false;
-  map.redraw = () => {
-    if (waiting) return;
-    waiting = true;
-    requestAnimationFrame(() => { waiting = false; map.draw(); });
+  map.draw = () => {
+    measure();
+    drawDots();
+    drawMarks();
+  };
+
+  let wanted = null;  // what the next frame draws
+  const soon = (drawing) => {
+    const idle = wanted === null;
+    if (wanted !== map.draw) wanted = drawing;
+    if (idle) requestAnimationFrame(() => { const draw = wanted; wanted = null; draw(); });
+  };
+  map.redraw = () => soon(map.draw);
+  map.remark = () => soon(drawMarks);
+  map.picture = () => {
+    map.draw();
+    const whole = document.createElement("canvas");
+    [whole.width, whole.height] = [dots.canvas.width, dots.canvas.height];
+    [dots, marks].forEach((layer) => whole.getContext("2d").drawImage(layer.canvas, 0, 0));
+    return whole.toDataURL("image/png");
   };
 
   const moveTo = (zoom, x, y) => {

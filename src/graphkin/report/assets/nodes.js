@@ -62,7 +62,7 @@
       describe(node);
       position(node);
     }
-    map.redraw();
+    map.remark();
   };
   const keep = (node) => {
     kept = node;
@@ -111,6 +111,7 @@
     }));
     if (matches.length > MOST_LISTED) list.append(element("li", `and ${(matches.length - MOST_LISTED).toLocaleString("en")} more`));
     list.hidden = matches.length === 0;
+    map.redraw();
     keep(null);
     say();
   };
