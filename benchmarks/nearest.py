@@ -93,10 +93,18 @@ def table(run: dict[str, Any]) -> str:
     heads = ("nodes", "all pairs", "index", "of the 32 nearest, found", "of the best 1,000 links, found")
     lines = [f"| {' | '.join(heads)} |", "|" + "---|" * len(heads)]
     for one in run["rows"]:
-        ways = [f"{way['seconds']:,.0f} s, {way['gib']:.1f} GiB" if way else "–" for way in (one.get("exact"), one["index"])]
+        exact = f"{one['exact']['seconds']:,.0f} s" if "exact" in one else "–"
         links = f"{100 * one['links_found']:.1f} %" if "links_found" in one else "–"
-        lines.append(f"| {one['nodes']:,} | {' | '.join(ways)} | {100 * one['index']['recall']:.1f} % | {links} |")
+        found = f"{one['index']['seconds']:,.0f} s | {100 * one['index']['recall']:.1f} %"
+        lines.append(f"| {one['nodes']:,} | {exact} | {found} | {links} |")
     return "\n".join(lines)
+
+
+def memory(run: dict[str, Any]) -> str:
+    """The sentence of docs/uses.md."""
+    one = run["rows"][0]
+    ways = [f"{one[way]['gib']:.1f} GiB" for way in ("exact", "index")]
+    return f"At {one['nodes']:,} nodes, all pairs took {ways[0]} beside the embeddings, the index {ways[1]}."
 
 
 def main() -> None:

@@ -83,8 +83,10 @@ def enlarge(before: Path, after: Path) -> None:
 
 
 def test_the_uses_page_tells_what_was_measured() -> None:
-    run = json.loads((ROOT / "benchmarks/results/nearest.json").read_text(encoding="utf-8"))[-1]
-    assert nearest.table(run) in USES
+    times, memory = json.loads((ROOT / "benchmarks/results/nearest.json").read_text(encoding="utf-8"))[:2]
+    assert nearest.table(times) in USES
+    told = " ".join(USES.split())
+    assert nearest.memory(memory) in told and f"took {memory['rows'][0]['index']['seconds']:.0f} s" in told
 
 
 @pytest.mark.slow

@@ -39,6 +39,9 @@ name = "GRACE"
 method = "grace"
 settings = { hidden = 8, epochs = 2 }
 [[rows]]
+name = "diffusion"
+method = "diffusion"
+[[rows]]
 name = "untrained encoder"
 baseline = "untrained encoder"
 method = "grace"
@@ -205,12 +208,14 @@ def test_an_experiment_trains_and_compares_without_the_edges_of_its_seed(small: 
             found[job.labels[0], one.seed] = one
     trials = trials_of(parse("links", EXPERIMENT), {"small": small.content})
     method = trials["GRACE", "small", "auc"][0].method
-    assert method is not None and len(found) == 8
+    assert method is not None and len(found) == 10
+    assert found["diffusion", 0].losses == (), "nothing is trained"
     for seed in (0, 1):
         left = hold_out_edges(small, seed=seed)
         free = {name: evaluate(FreeRows(left)[name], left, protocol="links").values for name in FREE}
         rows = {
             "GRACE": graphkin.fit(left, method, seed=seed, device="cpu").embed(left),
+            "diffusion": graphkin.fit(left, "diffusion", seed=seed, device="cpu").embed(left),
             UNTRAINED: graphkin.evaluation.baselines.untrained(left, method_named("grace"), seed),
         }
         by_hand = {name: evaluate(z, left, protocol="links").values for name, z in rows.items()} | {"2 hops": free["2 hops"]}

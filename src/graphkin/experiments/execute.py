@@ -243,6 +243,8 @@ def _for_scoring(graph: Graph) -> Graph:
 
 
 def _thinned(losses: Sequence[float]) -> tuple[float, ...]:
-    """At most ``CURVE_POINTS`` losses at equal distances, the first and the last included."""
+    """At most ``CURVE_POINTS`` losses at equal distances, the first and the last included; none where nothing was trained."""
+    if not losses:
+        return ()
     places = np.unique(np.linspace(0, len(losses) - 1, CURVE_POINTS).round().astype(int))
     return tuple(float(f"{losses[place]:.5g}") for place in places)
