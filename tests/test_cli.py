@@ -247,7 +247,7 @@ def test_mistakes_in_names(folder: Path, capsys: Capture) -> None:
         ({"x": np.full((40, 2), np.inf)}, [], ["features", "finite", "80"]),
         ({"x": np.empty((0, 2)), "edge_index": np.empty((2, 0))}, [], ["no nodes"]),
         ({"edge_index": np.empty((2, 0), dtype=int)}, [], ["no edges"]),
-        ({"y": None}, ["--method", "graph-mlp"], ["graph-mlp", "labels", "y is missing"]),
+        ({"y": None}, ["--method", "graph-mlp"], ["graph-mlp", "labels", "--label"]),
         ({"y": np.full(40, -1)}, ["--method", "graph-mlp"], ["graph-mlp", "train_mask", "label", "found 10"]),
         ({"x": np.ones((40, 2)) * -1}, ["--set", "feature_scale=rows"], ["feature_scale", ">= 0"]),
     ],

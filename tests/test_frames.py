@@ -175,7 +175,7 @@ def test_the_index_has_the_ids_where_no_column_has() -> None:
     by_name = Graph.from_pandas(EDGES, named, id="name").ids
     assert by_name is not None and by_name.tolist() == IDS
     numbered = Graph.from_pandas(pd.DataFrame({"source": [0, 1], "target": [1, 3]}), pd.DataFrame(column))
-    assert any("'id'" in note and "rows" in note for note in numbered.notes), "user 7 of a column 'user' may not be row 7"
+    assert any("'id'" in note and "row num" in note for note in numbered.notes), "user 7 of a column 'user' may not be row 7"
 
 
 def test_frames_that_cannot_be_used() -> None:

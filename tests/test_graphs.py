@@ -26,9 +26,9 @@ def test_edges_are_made_undirected_unique_and_loop_free() -> None:
     assert graph.edge_index.tolist() == [[0, 1, 1, 2], [1, 0, 2, 1]]
     assert graph.num_edges == 2
     assert graph.notes == (
-        "1 duplicate edges merged",
-        "1 self loops removed",
-        "1 reverse edges added (made undirected)",
+        "1 duplicate edge merged",
+        "1 self loop removed",
+        "1 reverse edge added to make it undirected",
     )
 
 

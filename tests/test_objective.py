@@ -302,7 +302,7 @@ def test_modules_refuse_what_cannot_be() -> None:
     loss = EnhancedInfoNCE(torch.eye(3))
     with pytest.raises(GraphError, match=r"must have shape \[3, d\]"):
         loss(torch.ones(2, 4), torch.ones(2, 4))
-    with pytest.raises(GraphError, match="one row a node"):
+    with pytest.raises(GraphError, match="one row per node"):
         loss(torch.ones(3, 4), torch.ones(3, 5))
     for tau in (0.0, -1.0, float("nan")):
         with pytest.raises(SettingError, match="tau must be a number > 0"):

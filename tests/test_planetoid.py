@@ -158,7 +158,7 @@ NUMPY, LIST = b"cnumpy\ndtype\n", b"c__builtin__\nlist\n"
         (b"(" + NUMPY + b"o.", "the instruction OBJ"),
         (b"\x80\x04\x8c\x05posix\x8c\x06system\x93.", "the instruction SHORT_BINUNICODE"),
         (b"\x80\x02})" + b"\x85" * 100_000 + b"Nu.", BROKEN),
-        (b"\x80\x02}()" + b"\x85" * 100_000 + b"Nu.", "keys of a dictionary must be numbers or texts"),
+        (b"\x80\x02}()" + b"\x85" * 100_000 + b"Nu.", "keys of a dictionary must be numbers or strings"),
         (b"\x80\x02)" + b"\x85" * 100_000 + b".", "an array must be"),
         (b"\x80\x02Nr\xff\xff\xff\xff.", "an array must be"),
         (b"\x80\x02T\xff\xff\xff\x7f.", BROKEN),

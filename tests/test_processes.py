@@ -151,7 +151,7 @@ def lone_process(monkeypatch: pytest.MonkeyPatch, **changes: str) -> None:
 def test_a_missing_process_is_named(capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
     lone_process(monkeypatch)
     assert graphkin_run("fit", "synthetic-60") == 1
-    assert "process 1 of 2 (WORLD_SIZE) did not come to 127.0.0.1:" in capsys.readouterr().err
+    assert "process 1 of 2 (WORLD_SIZE) did not reach 127.0.0.1:" in capsys.readouterr().err
     lone_process(monkeypatch, RANK="1", LOCAL_RANK="1")
     assert graphkin_run("fit", "synthetic-60") == 1
     assert "does not answer: was process 0 started?" in capsys.readouterr().err
@@ -176,7 +176,7 @@ def test_a_worker_that_is_killed_is_told(folder: Path, capsys: Capture, monkeypa
     monkeypatch.setattr("graphkin.experiments.reproduce._one", _dies)
     assert graphkin_run("reproduce", "e.toml", "--jobs", 2, "--epochs", 1, "-q", "--store", "r.sqlite") == 1
     (line,) = capsys.readouterr().err.splitlines()
-    assert "a process that trained was killed" in line and "the same command goes on" in line
+    assert "a training process was killed" in line and "the same command resumes" in line
 
 
 def _dies(*given: object) -> Any:

@@ -36,7 +36,7 @@ def test_a_page_of_other_measures_says_what_they_are() -> None:
         assert "ccuracy" not in text
     captions = re.findall(r"<caption><span>(.*?)</span>", page)
     assert captions[1:3] == ["Normalised mutual information in percent", "Adjusted Rand index in percent"]
-    assert result_tables(made)[0].rows[2][1][0].detail == "1.2 s of training a run", "no validation"
+    assert result_tables(made)[0].rows[2][1][0].detail == "1.2 s of training per run", "no validation"
 
 
 def test_every_wanted_cell_is_on_the_page() -> None:

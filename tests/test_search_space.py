@@ -67,7 +67,7 @@ def test_a_setting_that_would_undo_a_fixed_one_is_left_out() -> None:
         ({"tau": {"low": "a", "high": 1}}, "low of tau must be a number, found 'a'"),
         ({"tau": (-1.0, 1.0)}, "tau must be a number > 0, found -1.0"),
         ({"tau": 3}, "search space of tau .* found 3"),
-        ({3: (0.1, 1.0)}, "name of a setting must be a text, found 3"),
+        ({3: (0.1, 1.0)}, "name of a setting must be a string, found 3"),
         (3, "search must be a table .* found 3"),
         ({"hidden": []}, "choices of hidden"),
         ({"hidden": [16, 16]}, "choices of hidden must differ"),

@@ -79,9 +79,9 @@ def test_weights_duplicates_directions_and_loops_are_handled_and_told(tmp_path: 
     assert graph.edge_weight is not None
     assert graph.edge_weight.tolist() == [4, 4, 3, 3]
     assert graph.notes == (
-        "1 duplicate edges merged",
-        "1 self loops removed",
-        "1 reverse edges added (made undirected)",
+        "1 duplicate edge merged",
+        "1 self loop removed",
+        "1 reverse edge added to make it undirected",
     )
     assert torch.isfinite(fit(graph, "gca+", epochs=2, hidden=4).embed(graph)).all()
 

@@ -82,7 +82,7 @@ def test_embedding_another_graph_with_the_same_features(small: Graph) -> None:
     other = Graph.from_arrays(torch.rand(7, 16), torch.tensor([[0, 1], [1, 2]]))
     assert fitted.embed(other).shape == (7, 16)
     narrow = Graph.from_arrays(torch.rand(7, 3), torch.tensor([[0, 1], [1, 2]]))
-    with pytest.raises(GraphError, match="must have the model's 16 features a node, found 3"):
+    with pytest.raises(GraphError, match="must have the model's 16 features per node, found 3"):
         fitted.embed(narrow)
 
 

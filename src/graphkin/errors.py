@@ -110,7 +110,7 @@ def check_installed(what: str, library: str, instead: str = "") -> None:
 
 def check_text(name: str, value: object, *, optional: bool = False) -> None:
     if not isinstance(value, str) and not (optional and value is None):
-        raise SettingError(f"{name} must be a text, found {shown(value)}.")
+        raise SettingError(f"{name} must be a string, found {shown(value)}.")
 
 
 def check_flag(name: str, value: object) -> None:
@@ -174,5 +174,5 @@ def shown(value: object) -> str:
     try:
         text = str(value) if isinstance(value, numbers.Number) else repr(value)
     except ValueError:  # a whole number of more digits than Python prints
-        return "a number of thousands of digits"
+        return "a number with thousands of digits"
     return text if len(text) <= 60 else text[:57] + "..."

@@ -58,7 +58,9 @@ class Measurements:
         if plot is not None:
             check_plot(plot)
             if "objective" not in chosen:
-                raise SettingError("--plot shows the objective against the number of nodes: bench objective too.")
+                raise SettingError(
+                    "--plot shows the objective against the number of nodes, found only epoch: bench objective too."
+                )
         for kind in weights or ():
             check_choice("weights", kind, objective.WEIGHTS)
         sizes = [("nodes", nodes or NODES[where.type], 2), ("width", widths or WIDTHS[where.type], 1)]
@@ -93,7 +95,7 @@ class Measurements:
             if not isinstance(error, torch.OutOfMemoryError) and "allocate memory" not in str(error):
                 raise
             problem = {"nodes": nodes, "width": width, "weights": weights, "device": self.device.type}
-            yield Row(problem, "all", failure="embeddings and similarity alone are out of memory")
+            yield Row(problem, "all", failure="embeddings and similarity alone do not fit into memory")
 
 
 def _pairs(graphs: list[str], methods: list[str], data_root: Path | None) -> list[tuple[Graph, Method]]:
@@ -104,7 +106,9 @@ def _pairs(graphs: list[str], methods: list[str], data_root: Path | None) -> lis
         for method in methods:
             setting = resolve(method, graph)
             if setting.views is None or setting.views.adaptive is not None:
-                raise SettingError(f"bench epoch compares with the published GRACE: grace or grace+, found {method}.")
+                raise SettingError(
+                    f"the method of bench epoch must be grace or grace+, to compare with the published GRACE, found {method}."
+                )
             check_usable(graph, setting)
             pairs.append((graph, setting))
     return pairs

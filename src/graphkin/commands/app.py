@@ -109,4 +109,6 @@ def main_options(
     ] = False,
 ) -> None:
     if context.invoked_subcommand != "fit" and launched().size > 1:
-        raise SettingError(f"torchrun is for fit, which shares its work; run {context.invoked_subcommand} once, without it.")
+        raise SettingError(
+            f"only fit can share its work between processes; run {context.invoked_subcommand} once, without torchrun."
+        )

@@ -60,7 +60,7 @@ def print_scores(scores: Mapping[str, Any], graph: str, *, short: bool = False) 
 
 def print_fit(graph: Graph, fitted: Fitted, record: dict[str, Any], embeddings: Path) -> None:
     """What was done, by run.json's ``record``."""
-    notes = f" ({', '.join(graph.notes)})" if graph.notes else ""
+    notes = f" ({'; '.join(graph.notes)})" if graph.notes else ""
     say(f"{graph.name}: {graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {graph.num_features:,} features{notes}")
     if not fitted.losses:
         say(f"{fitted.method.name}: nothing to train, {fitted.seconds['prepare']:.1f} s")

@@ -46,6 +46,6 @@ def with_held_out(folder: Path, graph: Graph) -> Graph:
         pairs = torch.tensor([[place[name] for name in end] for end in (source, target)], dtype=torch.long).sort(0).values
         kinds = list(zip(part, edge, strict=True))
         if not set(kinds) <= set(PARTS):
-            raise OutputError("its columns part and edge must be test or validation, and 1 or 0, found others.")
+            raise OutputError("its column part must be test or validation, and its column edge 1 or 0, found other values.")
         chosen = [torch.tensor([kind == one for kind in kinds], dtype=torch.bool) for one in PARTS]
         return without(graph, HeldOut(*(pairs[:, places] for places in chosen)))

@@ -57,7 +57,7 @@ def _show(options: Links, nodes: RunNodes, found: list[tuple[object, object, flo
     if approximate is not None:
         say(f"{approximate}; --exact compares all pairs")
     elif len(found) < options.count:
-        say(f"there are no more than {len(found)} pairs of nodes without an edge")
+        say(f"the graph has only {len(found):,} pairs of nodes without an edge")
     if options.out is not None:
         say(f"wrote {options.out}")
 

@@ -31,7 +31,7 @@ def loading() -> Iterator[None]:
             yield
     except (ImportError, MemoryError, OSError, SystemError) as error:
         raise InputError(
-            f"graphkin cannot start, because a library it needs cannot be loaded ({first_line(error)}): is there memory?"
+            f"graphkin cannot start, because a library it needs cannot be loaded ({first_line(error)}): is there enough memory?"
         ) from error
 
 

@@ -71,5 +71,5 @@ def _graph_with_labels(options: Map) -> tuple[Graph | None, str | None]:
     if labels_of(graph):
         return graph, None
     if options.colour == "label":
-        raise SettingError(f"colour label needs labels, and the graph {graph.name} has none; use cluster.")
+        raise SettingError(f"--colour label needs labels, and the graph {graph.name} has none; use --colour cluster.")
     return None, "colours are clusters, because the graph has no labels"

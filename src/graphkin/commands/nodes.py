@@ -38,7 +38,7 @@ class RunNodes:
         found = {str(name): place for place, name in enumerate(self.ids) if str(name) in wanted}
         for name in names:
             if name not in found:
-                raise SettingError(f"unknown node {name!r}.{self._near(name)} Ids of this run are such as {self._some()}.")
+                raise SettingError(f"unknown node {name!r}.{self._near(name)} Ids in this run look like {self._some()}.")
         return [found[name] for name in names]
 
     def plain(self, places: np.ndarray) -> list[Any]:

@@ -27,7 +27,9 @@ def run(options: Report) -> None:
     if options.source.is_dir():
         text, note = _of_folder(options), None
     elif options.graph is not None:
-        raise SettingError(f"a graph goes with a folder that fit wrote; {options.source} is a store, found {options.graph!r}.")
+        raise SettingError(
+            f"a graph can be given only with a folder that fit wrote; {options.source} is a store, found {options.graph!r}."
+        )
     else:
         text, note = _of_store(options)
     write_whole(page, lambda file: file.write_text(text, encoding="utf-8"))

@@ -104,7 +104,7 @@ def _show(options: Reproduce, summaries: list[Summary], skipped: list[str], left
     for line in skipped:
         say(line)
     if left:
-        say(f"{left} runs are left, for which there was no time: run the same command again to resume")
+        say(f"{left} runs are left because time ran out: run the same command again to resume")
     same = [f" --experiment {name}" for name in options.names or () if name not in (*EXPERIMENTS, "all")]
     numbers = (("seeds", options.seeds), ("epochs", options.epochs))
     same += [f" --{name} {value}" for name, value in numbers if value is not None]

@@ -76,7 +76,7 @@ def _recorded(folder: Path, about: dict[str, Any]) -> tuple[str, dict[str, Any]]
         if name not in DATASETS and not NAMED.fullmatch(name):
             raise OutputError(
                 f"name the graph in the command: {folder} was made from {name!r}, which is not the name of a dataset, "
-                "and its run.json, of an earlier version, does not say where that is."
+                "and its run.json, from an earlier version, does not say where the graph is."
             )
         return name, {}
     source = about["source"]

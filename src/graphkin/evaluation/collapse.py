@@ -27,7 +27,7 @@ def collapse(embeddings: Tensor, fitted: Fitted, graph: Graph) -> str | None:
     if apart > APART_AFTER_COLLAPSE * (1 - mean_cosine(untrained(graph, fitted.method, fitted.seed))):
         return None
     return (
-        f"training collapsed, all nodes point the same way (mean cosine {1 - apart:.4f}): try another seed, or a smaller "
+        f"training collapsed: all embeddings point the same way (mean cosine {1 - apart:.4f}); try another seed, or a smaller "
         f"learning_rate than {fitted.method.optimiser.learning_rate}."
     )
 

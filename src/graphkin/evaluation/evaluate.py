@@ -14,6 +14,7 @@ from graphkin.evaluation.protocols import PROTOCOLS, Protocol
 from graphkin.evaluation.rows import Rows, checked_rows
 from graphkin.evaluation.scores import Scores
 from graphkin.evaluation.scoring import Subject
+from graphkin.graphs.arrays import no_labels
 from graphkin.graphs.graph import Graph
 from graphkin.graphs.inputs import GraphLike, as_graph
 from graphkin.graphs.splits import Split
@@ -30,7 +31,7 @@ def evaluate(
     seed: int = 0,
     **options: Any,
 ) -> Scores:
-    """Score embeddings against the labels of a graph, or its held-out edges. Nodes without a label take no part.
+    """Score embeddings against the labels of a graph, or its held-out edges. Nodes without a label are left out.
 
     Protocols, with their options:
         grace: logistic regression on random splits, C chosen on validation nodes; rows of unit length.
@@ -41,8 +42,8 @@ def evaluate(
         few-labels: as grace, on the first public split with few training nodes of each class.
             ``per_class=5``: how many.
         clustering: k-means into as many clusters as there are classes; rows of unit length.
-        search: similarity search: how many of a node's nearest nodes, by cosine, are of its class.
-        links: link prediction: how far cosines rank edges that were held out before training above pairs without an edge.
+        search: similarity search: how many of a node's nearest nodes, by cosine, share its class.
+        links: link prediction: how well cosines rank edges held out before training above pairs without an edge.
             It needs no labels. ``data`` is what :func:`graphkin.hold_out_edges` gave, and the embeddings were trained on it.
 
     A protocol of your own is a :class:`~graphkin.evaluation.protocols.Protocol`: give the value, or the name that it has in
@@ -50,7 +51,7 @@ def evaluate(
 
     ``splits`` says how often splits are drawn (grace, gca, few-labels) or k-means is run (clustering); public, search and links
     have nothing to repeat. The first time has seed ``seed``, the next one ``seed + 1``. grace and gca also take a list of
-    :class:`graphkin.Split`; one that leaves the graph, or tests a class that it does not train, is refused.
+    :class:`graphkin.Split`; one with nodes outside the graph, or with a test class that is not in training, is refused.
     """
     graph = as_graph(data)
     chosen = protocol if isinstance(protocol, Protocol) else PROTOCOLS.named(protocol)
@@ -79,7 +80,8 @@ def _own_splits(protocol: Protocol, splits: object, options: Mapping[str, Any]) 
     if protocol.splits is None or not protocol.splits.replaceable:
         taking = [one.name for one in PROTOCOLS.values() if one.splits is not None and one.splits.replaceable]
         raise SettingError(
-            f"splits must be a number for protocol {protocol.name}; a list of {len(splits)} goes with {' and '.join(taking)}."
+            f"splits must be a number for protocol {protocol.name}, found a list of {len(splits)}; "
+            f"a list goes with {' and '.join(taking)}."
         )
     for option in protocol.splits.options:
         if option.name in options:
@@ -96,7 +98,7 @@ def _checked_splits(splits: Iterable[Split], labels: np.ndarray) -> Iterable[Spl
 def _checked_labels(graph: Graph) -> np.ndarray:
     """Classes, -1 where unknown."""
     if graph.y is None:
-        raise GraphError("evaluation needs labels, and the graph has none (y is missing).")
+        raise GraphError(f"evaluation needs labels, and {no_labels()}")
     labels = graph.y.cpu().numpy()
     classes = len(np.unique(labels[labels >= 0]))
     if classes < 2:

@@ -16,8 +16,8 @@ def found_again(subject: Subject) -> Values:
     held = subject.held_out
     if held is None:
         raise GraphError(
-            "protocol links scores edges that training has not seen, and nothing was held out of this graph: "
-            "graphkin fit --hold-out-edges 0.1, or in Python graphkin.hold_out_edges(graph) before fit."
+            "protocol links scores edges that training has not seen, and none were held out of this graph: "
+            "use graphkin fit --hold-out-edges 0.1, or in Python graphkin.hold_out_edges(graph) before fit."
         )
     rows = unit_rows(subject.rows)
     values: Values = {}

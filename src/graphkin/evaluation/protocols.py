@@ -67,7 +67,7 @@ class Protocol:
         names = [option.name for option in self.options]
         for name in names:
             if name in RESERVED or names.count(name) > 1:
-                raise SettingError(f"option {name!r} of protocol {self.name} must have a name of its own, found it twice.")
+                raise SettingError(f"options of protocol {self.name} must have different names, found {name!r} twice.")
         if self.by_labels and "per_class" not in names:
             raise SettingError(f"protocol {self.name} counts labels, which needs an option per_class, found {names}.")
         if not self.columns and not self.by_labels:
@@ -161,13 +161,13 @@ for _protocol in (
     ),
     Protocol(
         "search",
-        "similarity search: how many of a node's nearest nodes, by cosine, are of its class",
-        {f"sim@{k}": f"share of the {k} nearest nodes that are of the node's class" for k in NEIGHBOURS},
+        "similarity search: how many of a node's nearest nodes, by cosine, share its class",
+        {f"sim@{k}": f"share of the {k} nearest nodes that share the node's class" for k in NEIGHBOURS},
         search,
     ),
     Protocol(
         "links",
-        "link prediction: how far cosines rank edges that were held out before training above pairs without an edge",
+        "link prediction: how well cosines rank edges held out before training above pairs without an edge",
         {**LINK_MEASURES, **{f"val_{name}": f"{what}, validation edges" for name, what in LINK_MEASURES.items()}},
         found_again,
         needs_labels=False,

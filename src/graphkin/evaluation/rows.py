@@ -43,7 +43,7 @@ def checked_rows(embeddings: Tensor | Rows, nodes: int) -> Rows:
     if rows.dtype.kind not in "biuf" or not (
         values.min(initial=0) >= -LARGEST_VALUE and values.max(initial=0) <= LARGEST_VALUE
     ):
-        raise SettingError("embeddings must be finite numbers that a float32 can hold, found others.")
+        raise SettingError("embeddings must be finite numbers that a float32 can hold, found other values.")
     return rows.astype(np.float64)
 
 

@@ -14,7 +14,7 @@ class Sampling:
     """Which nodes a step looks at; None: all of them.
 
     ``anchors`` nodes are drawn as anchors in each epoch, ``positives_sampled`` and ``negatives_sampled`` nodes as V_M and V_N.
-    ``candidates`` nodes are drawn in each epoch to stand for all, beside ``near`` similar ones of every anchor, and
+    ``candidates`` nodes are drawn in each epoch to stand for all, together with ``near`` similar ones of every anchor, and
     ``neighbours`` of every node are looked at in every layer: an estimate of the full loss whose cost does not grow with the
     graph.
     """

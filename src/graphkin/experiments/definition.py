@@ -89,7 +89,9 @@ class Experiment:
             check_text(name, getattr(self, name), optional=name in ("base", "axis", "note"))
         for name in ("datasets", "measures"):
             listed = getattr(self, name)
-            check_form(bool(listed) and all(isinstance(one, str) for one in listed), name, "a list of texts, not empty", listed)
+            check_form(
+                bool(listed) and all(isinstance(one, str) for one in listed), name, "a list of strings, not empty", listed
+            )
             check_form(len(set(listed)) == len(listed), name, "different from each other", listed)
         check_whole("seeds", self.seeds, at_least=1, at_most=MOST_SEEDS)
         check_whole("first_seed", self.first_seed, at_least=0)

@@ -26,7 +26,7 @@ def parse(name: str, text: str) -> Experiment:
         check_form(tables, "rows", "written as [[rows]]", listed)
         rows = tuple(_row(entry) for row in listed for entry in _combinations(row))
         for key in ("datasets", "measures"):
-            check_form(isinstance(given.get(key), list), key, "a list of texts, not empty", given.get(key))
+            check_form(isinstance(given.get(key), list), key, "a list of strings, not empty", given.get(key))
             given[key] = tuple(given[key])
         _check_keys(given, Experiment, "name", "rows", also=("rows",))
         experiment = Experiment(name=name, rows=rows, **{"source": "", **given})

@@ -163,8 +163,8 @@ def _on_cpu(
                 yield job, found
     except BrokenExecutor as error:
         raise LostError(
-            "a process that trained was killed, perhaps because memory ran out; "
-            "finished runs are stored, and the same command goes on"
+            "a training process was killed, perhaps because memory ran out; "
+            "finished runs are saved, and the same command resumes"
         ) from error
 
 

@@ -56,7 +56,7 @@ class Store:
         if read_only and not path.is_file():
             raise OutputError(f"no results at {path}; graphkin reproduce makes them.")
         if not read_only and (path.suffix == ".json" or path.exists()) and not path.is_file():
-            raise OutputError(f"a store must be a file such as results.sqlite, and no .json export, found {path}.")
+            raise OutputError(f"a store must be a file such as results.sqlite, not a .json export, found {path}.")
         try:
             if path.suffix == ".json":
                 self._open(":memory:")
@@ -93,7 +93,9 @@ class Store:
 
     def check_writable(self) -> None:
         if self.path.suffix == ".json":
-            raise OutputError(f"{self.path} is an export, which is only read: merge it into a store such as results.sqlite.")
+            raise OutputError(
+                f"{self.path} is an export, which can only be read: merge it into a store such as results.sqlite."
+            )
 
     def finished(self) -> set[tuple[str, int]]:
         return {(trial, seed) for trial, seed in self._database.execute("SELECT task, seed FROM runs")}

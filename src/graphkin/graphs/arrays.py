@@ -21,6 +21,10 @@ MOST_NODES = 2**31 - 1
 Features = Tensor | SparseMatrix
 
 
+def no_labels() -> str:
+    return f"the graph has none: name their column when the graph is read ({argument('label', 'kind')}), or give y."
+
+
 def no_features() -> str:
     return (
         "the graph has no node features. Give some, or let graphkin make them from the edges: "
@@ -177,11 +181,11 @@ def _undirected(edges: Tensor, weight: Tensor | None, nodes: int) -> Edges:
     reversed_keys = keys % nodes * nodes + keys // nodes
     both, merged = _merged(torch.cat([keys, reversed_keys]), None if kept is None else torch.cat([kept, kept]), "mean")
     notes = [
-        f"{count} {text}"
-        for count, text in [
-            (given - one_way, "duplicate edges merged"),
-            (loops, "self loops removed"),
-            (both.numel() - one_way, "reverse edges added (made undirected)"),
+        f"{count:,} {what}{'s' * (count > 1)} {done}"
+        for count, what, done in [
+            (given - one_way, "duplicate edge", "merged"),
+            (loops, "self loop", "removed"),
+            (both.numel() - one_way, "reverse edge", "added to make it undirected"),
         ]
         if count
     ]

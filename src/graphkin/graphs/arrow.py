@@ -117,12 +117,12 @@ def prefixed(column: pa.ChunkedArray, prefix: str) -> pa.ChunkedArray:
     return pc.binary_join_element_wise(prefix, column.cast(pa.string()), "")
 
 
-def need_columns(path: Path, table: pa.Table, wanted: Sequence[str]) -> None:
+def need_columns(path: Path, table: pa.Table, wanted: Sequence[str], hint: str = "") -> None:
     missing = [name for name in wanted if name not in table.column_names]
     if missing:
         found = ", ".join(table.column_names[:8]) or "none"
         columns = f"column{'s' * (len(wanted) > 1)} {' and '.join(wanted)}"
-        raise GraphError(f"{path} must have the {columns}{in_header(path)}, found: {found}.")
+        raise GraphError(f"{path} must have the {columns}{in_header(path)}, found: {found}{hint}.")
 
 
 def in_header(path: Path) -> str:

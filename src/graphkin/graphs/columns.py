@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from graphkin.errors import GraphError, SettingError, shown, unknown
+from graphkin.errors import GraphError, SettingError, argument, shown, unknown
 
 KINDS = ("number", "count", "flag", "date", "category", "text")
 NUMERIC = ("number", "count", "flag", "date")
@@ -100,20 +100,24 @@ def of_categories(name: str, values: Sequence[str | None]) -> tuple[Column, Any]
     return _indicators(name, "=", "category", [[value] if value else [] for value in values], {v for v in values if v})
 
 
+def _leave_out(name: str) -> str:
+    return f"leave it out ({argument('ignore', [name], name)})"
+
+
 def of_text(name: str, values: Sequence[str | None]) -> tuple[Column, Any]:
     """How often each word stands there, of the words that at least two nodes have."""
     bags = [WORD.findall(value.lower()) if value else [] for value in values]
     nodes = Counter(word for bag in bags for word in set(bag))
     common = [word for word, count in nodes.most_common(MOST_WORDS) if count > 1]
     if not common:
-        raise GraphError(f"the column {name!r} cannot be text: it has no word that two nodes share; leave it out (ignore).")
+        raise GraphError(f"the column {name!r} cannot be text: no two nodes share a word in it; {_leave_out(name)}.")
     return _indicators(name, ":", "text", bags, common)
 
 
 def _indicators(name: str, sign: str, kind: str, bags: Sequence[Sequence[str]], wanted: Iterable[str]) -> tuple[Column, Any]:
     values = sorted(wanted)
     if not values:
-        raise GraphError(f"the column {name!r} has no values; leave it out (ignore).")
+        raise GraphError(f"the column {name!r} has no values; {_leave_out(name)}.")
     place = {value: i for i, value in enumerate(values)}
     pairs = [(row, place[value]) for row, bag in enumerate(bags) for value in bag if value in place]
     rows, columns = np.array(pairs, dtype=np.int64).reshape(-1, 2).T

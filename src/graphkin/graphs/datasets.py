@@ -54,7 +54,7 @@ def load_dataset(name: str, data_root: str | Path | None = None) -> Graph:
 def bundled_cora() -> Graph:
     """Cora (2708 papers, 5278 citations, 1433 words, 7 classes), shipped with graphkin.
 
-    Its masks are a split of Planetoid's sizes, drawn once; Planetoid's own split cannot be told from these files.
+    Its masks are a split with Planetoid's sizes, drawn once; Planetoid's own split cannot be recovered from these files.
     """
     with resources.as_file(resources.files("graphkin.graphs").joinpath("data", "cora.npz")) as path:
         return replace(Graph.from_npz(path, name=DEFAULT), notes=())

@@ -196,7 +196,7 @@ class Graph:
     def from_data(cls, data: Data, name: str = "graph", *, features: str | None = None, weight: str = "edge_weight") -> Graph:
         """A graph from ``torch_geometric.data.Data`` with ``edge_index`` and ``x`` (or ``features`` to make).
 
-        Weights of edges are in ``data.edge_weight``; ``weight="edge_attr"`` takes them from there.
+        Edge weights come from ``data.edge_weight``; ``weight="edge_attr"`` takes them from ``data.edge_attr`` instead.
         """
         return cls.from_arrays(**arrays_from_data(data, features, weight), features=features, name=name)
 
@@ -226,7 +226,7 @@ class Graph:
         features: str | None = None,
         name: str = "graph",
     ) -> Graph:
-        """A graph from NetworkX: attributes of nodes are read as columns of a table are; ``weight`` is that of edges."""
+        """A graph from NetworkX: node attributes are read like columns of a table; ``weight`` names an attribute of edges."""
         from graphkin.graphs.tables import Reading, arrays_from_networkx
 
         arrays = arrays_from_networkx(
@@ -250,9 +250,9 @@ class Graph:
             label: the column of nodes with the class, if there is one; "label" by default.
             ignore: columns of nodes to leave out.
             columns: what columns of nodes are, such as ``{"zip": "category"}``: number, count, flag, date, category or text.
-                By default that is decided by what is in them (docs/data.md).
-            source, target, weight, id: the columns with the ends and weights of edges and the ids of nodes, where these are
-                not their names.
+                By default their values decide (docs/data.md).
+            source, target, weight, id: the columns with the ends and weights of edges and the ids of nodes, if they have
+                other names.
             bipartite: source 7 and target 7 are different nodes; their ids become "source:7" and "target:7", by the headers.
             features: make features from the edges, "degree" or "positional".
         """
@@ -267,9 +267,9 @@ class Graph:
     def from_pandas(
         cls, edges: Any, nodes: Any = None, *, features: str | None = None, name: str = "graph", **reading: Unpack[Words]
     ) -> Graph:
-        """A graph from DataFrames (pandas, polars) or Arrow tables, by the rules and with the arguments of :meth:`from_tables`.
+        """A graph from DataFrames (pandas, polars) or Arrow tables, with the rules and arguments of :meth:`from_tables`.
 
-        Where ``nodes`` has no column "id", its index has the ids.
+        If ``nodes`` has no column "id", its index holds the ids.
         """
         from graphkin.graphs.tables import Reading, arrays_from_frames
 

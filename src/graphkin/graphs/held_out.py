@@ -34,8 +34,8 @@ class HeldOut:
 def hold_out_edges(data: GraphLike, share: float = 0.1, *, val: float = 0.05, seed: int = 0) -> Graph:
     """The graph without a random ``share`` of its edges for testing, and ``val`` for choosing: fit and embed this one.
 
-    ``evaluate(z, graph, protocol="links")`` then says how well embeddings find them again, among as many random pairs of
-    nodes that have no edge. ``graph.held_out`` has all these pairs. Features that were made from the edges are made anew.
+    ``evaluate(z, graph, protocol="links")`` then says how well embeddings tell them from as many random pairs of
+    nodes without an edge. ``graph.held_out`` has all these pairs. Features that were made from the edges are made again.
     """
     graph = as_graph(data)
     check_range("share", share, above=0, below=1)

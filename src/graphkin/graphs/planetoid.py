@@ -192,7 +192,7 @@ class _Machine:
                 items = self._cut(self.marks.pop())
                 # Python crashes when it takes the hash of a deeply nested tuple
                 if not all(isinstance(key, int | str) for key in items[::2]):
-                    raise GraphError("keys of a dictionary must be numbers or texts.")
+                    raise GraphError("keys of a dictionary must be numbers or strings.")
                 stack[-1].update(zip(items[::2], items[1::2], strict=True))
             case "REDUCE" | "NEWOBJ":
                 arguments, name = stack.pop(), stack.pop().name

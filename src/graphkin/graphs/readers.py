@@ -32,7 +32,7 @@ def open_graph(
     features: str | None = None,
     data_root: str | Path | None = None,
 ) -> Graph:
-    """A dataset by name, "synthetic-N" for N nodes in communities, or a graph of the user's own.
+    """A dataset by name, "synthetic-N" for N nodes in communities, or your own graph.
 
     A path may be a folder with ``edges`` and ``nodes`` tables, an edges table (``nodes`` is then the file with the nodes), a
     ``.npz`` archive, or a ``.graphml`` or ``.gexf`` file. ``label`` is the column or attribute with the class, ``ignore`` names

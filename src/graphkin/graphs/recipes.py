@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse
 import torch
 
-from graphkin.errors import GraphError
+from graphkin.errors import GraphError, argument
 from graphkin.graphs.arrays import Features, checked_features
 from graphkin.graphs.columns import KINDS, NUMERIC, Column, kinds_of_numbers, side_by_side
 from graphkin.graphs.graph import Graph
@@ -67,7 +67,9 @@ class Recipe:
                 parts.append(f"{listed} {DONE[kind]}")
         missing = [one.column.name for one in self.ingredients if one.column.marks_missing]
         if missing:
-            parts.append(f"missing values of {', '.join(missing[:5])}{', ...' * (len(missing) > 5)} are the mean, and marked")
+            parts.append(
+                f"missing values of {', '.join(missing[:5])}{', ...' * (len(missing) > 5)} replaced by the mean and marked"
+            )
         return "; ".join(parts)
 
     def applied(self, graph: Graph) -> Graph:
@@ -225,5 +227,5 @@ def _check_kind(model: Column, found: Column) -> None:
         return
     raise GraphError(
         f"the column {model.name!r} must be of the kind {model.kind}, as in training, found {found.kind}: "
-        f"read the graph with columns={{{model.name!r}: {model.kind!r}}}."
+        f"read the graph with {argument('columns', {model.name: model.kind}, f'{model.name}={model.kind}')}."
     )

@@ -64,7 +64,7 @@ class Reading:
         for name in ("source", "target", "weight", "id"):
             check_text(name, getattr(self, name), optional=True)
         if not isinstance(self.ignore, list | tuple) or not all(isinstance(column, str) for column in self.ignore):
-            raise SettingError(f"ignore must be a list of names of columns, found {shown(self.ignore)}.")
+            raise SettingError(f"ignore must be a list of column names, found {shown(self.ignore)}.")
         checked_kinds({} if self.columns is None else self.columns)
 
 
@@ -94,7 +94,7 @@ def arrays_from_frames(edges: Any, nodes: Any, how: Reading) -> dict[str, Any]:
         with reading(names[1], UNUSABLE, GraphError):
             ids, about = _nodes(names[1], frames.table_from(names[1], nodes, index), how)
             if frames.numbers_rows(nodes, index):
-                said = f"nodes have no column {index!r}: their ids are the numbers of the rows, from 0"
+                said = f"nodes have no column {index!r}: their ids are the row numbers, from 0"
                 found = found._replace(notes=(*found.notes, said))
     return _joined(names[0], found, ids, about)
 
@@ -132,7 +132,7 @@ def _ends(path: Path, table: Any, how: Reading) -> Edges:
         hint = ""
         if len(table.column_names) > 1:
             first, second = table.column_names[:2]
-            hint = f"; other names can be said: {argument('source', first)} {argument('target', second)}"
+            hint = f"; to use other columns: {argument('source', first)} {argument('target', second)}"
         raise GraphError(f"{path} must have the columns source and target{arrow.in_header(path)}, found: {listed}{hint}.")
     table = table.rename_columns(list(found))
     ends = [arrow.complete_column(path, table, end) for end in (SOURCE, TARGET)]
@@ -146,8 +146,8 @@ def _left_out(names: Sequence[str], weighted: bool) -> tuple[str, ...]:
     """Of what edges have besides; never dropped without a word."""
     if not names:
         return ()
-    hint = "" if weighted else f"; {argument('weight', names[0])} would use it as weights"
-    return (f"left out of the edges: {_listed(names)}{hint}",)
+    hint = "" if weighted else f" ({argument('weight', names[0])} uses {names[0]!r} as weights)"
+    return (f"columns of edges left out: {_listed(names)}{hint}",)
 
 
 def _plain(name: str) -> str:
@@ -157,7 +157,8 @@ def _plain(name: str) -> str:
 def _nodes(path: Path, table: Any, how: Reading) -> tuple[Any, dict[str, Any]]:
     """The ids, and what the other columns say."""
     wanted = _plain(how.id or ID)
-    arrow.need_columns(path, table, (wanted,))
+    other = f"; to use another column: {argument('id', table.column_names[0])}" if how.id is None and table.column_names else ""
+    arrow.need_columns(path, table, (wanted,), other)
     table = table.rename_columns(arrow.renamed(path, table.column_names, {wanted: ID}))
     if table.num_rows == 0:
         raise GraphError(f"the graph has no nodes: {path} has no rows.")
@@ -183,7 +184,7 @@ def _features(path: Path, found: dict[str, Any], said: dict[str, str], typed: di
     """What each column is, by what the user says, by its type and else by what is in it, and the features that hold it."""
     absent = [name for name in said if name not in found]
     if absent and found:
-        raise GraphError(f"{path} must have every column that columns names, found no {absent[0]!r} among {_listed(found)}.")
+        raise GraphError(f"{path} must have every column named in columns, found no {absent[0]!r} among {_listed(found)}.")
     kinds = {name: _kind(path, name, column, {**typed, **said}.get(name)) for name, column in found.items()}
     numbers = {name: arrow.as_numbers(found[name]) for name, kind in kinds.items() if kind in (*NUMERIC, "")}
     guessed = kinds_of_numbers({name: numbers[name] for name, kind in kinds.items() if kind == ""})

@@ -118,7 +118,7 @@ def plus(method: Method, part: str | None = None) -> Method:
     if not objective.weighted:
         raise SettingError(
             f"'+' weighs positives and negatives by similarity, and the objective of {method.name} "
-            f"({type(objective).__name__}) has none for it to replace."
+            f"({type(objective).__name__}) has no such weights to replace."
         )
     similarity = Similarity()
     if part in ("g", "f"):

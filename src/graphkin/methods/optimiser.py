@@ -25,9 +25,9 @@ SCHEDULES = ("constant", "cosine")
 class Optimiser:
     """Adam or AdamW (``kind``) for a number of epochs.
 
-    With ``epochs_by_ratio`` they are so many for each node that a feature has, N/F, but at least ``FEWEST_EPOCHS`` and at most
-    ``epochs``: features that few nodes share are learned by heart in long training. There are at most
-    ``EPOCHS_A_FEATURE`` for each feature, because few of them are learned soon.
+    With ``epochs_by_ratio``, the number of epochs is this times the nodes per feature, N/F, but at least ``FEWEST_EPOCHS`` and
+    at most ``epochs``: in long training, features that few nodes share are learned by heart. It is also at most
+    ``EPOCHS_A_FEATURE`` per feature, because few features are learned quickly.
 
     The learning rate is "constant", or rises over ``warm_up`` epochs and then falls to zero along half a "cosine".
     """
@@ -70,8 +70,8 @@ class Optimiser:
             return None
         epochs, each = self.epochs_on(nodes, features), self.epochs_by_ratio
         return (
-            f"{epochs} epochs: {each:g} for each of the {nodes / features:.1f} nodes that a feature has, "
-            f"at least {min(FEWEST_EPOCHS, self.epochs)}, at most {self.epochs} and {EPOCHS_A_FEATURE} a feature"
+            f"{epochs:,} epochs ({each:g} × {nodes / features:.1f} nodes per feature, at most {EPOCHS_A_FEATURE} × features, "
+            f"and between {min(FEWEST_EPOCHS, self.epochs):,} and {self.epochs:,})"
         )
 
     def build(self, parameters: Iterable[nn.Parameter], device: torch.device) -> torch.optim.Optimizer:

@@ -125,7 +125,7 @@ class EnhancedInfoNCE(TwoViewLoss):
 
     ``similarity`` is one of graphkin's (``graphkin.Similarity(beta=0.7).on(data)``), an N×N matrix (dense or sparse, NumPy,
     SciPy or PyTorch), or a function from node indices [B] to similarities [B, N], which also needs ``num_nodes``. A tensor is
-    used where it lies, anything else on ``device``.
+    used on its own device, anything else on ``device``.
 
     Positives are weighted at temperature ``tau_pos``, or so that ``effective_positives`` of them are in effect; negatives at
     ``tau_neg``, or so that a share ``effective_negatives`` of them is. Without any of them: 10 positives, 90 % of negatives.
@@ -194,7 +194,7 @@ def _check_views(u: Tensor, v: Tensor, nodes: int | None = None, device: torch.d
     nodes = (len(u) if u.dim() else 1) if nodes is None else nodes
     if u.shape != v.shape or u.dim() != 2 or len(u) != nodes:
         raise GraphError(
-            f"both views must have shape [{nodes}, d], one row a node, found {tuple(u.shape)} and {tuple(v.shape)}."
+            f"both views must have shape [{nodes}, d], one row per node, found {tuple(u.shape)} and {tuple(v.shape)}."
         )
     if device is not None and u.device != torch.device(device):
         raise GraphError(

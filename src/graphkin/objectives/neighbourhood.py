@@ -68,7 +68,7 @@ class NeighbourhoodContrast(Objective):
         super().check(method)
         if declares(method.encoder, "sees_edges") or hasattr(method.encoder, "inputs"):
             raise SettingError(
-                "NeighbourhoodContrast takes batches of nodes, so that it needs an encoder of features alone such as MLP "
+                "NeighbourhoodContrast takes batches of nodes, so it needs an encoder of features alone, such as MLP "
                 f"(sees_edges = False and no inputs of its own), found {type(method.encoder).__name__}."
             )
 

@@ -124,12 +124,12 @@ class Objective(ABC):
     def prepare(
         self, graph: Graph, execution: Execution, similarity: NodeSimilarity | None = None, folder: Path | None = None
     ) -> Any:
-        """What all runs on a graph share. Finished parts of it may be left in ``folder``, from which the next call goes on."""
+        """What all runs on a graph share. Finished parts of it may be left in ``folder``, from which the next call resumes."""
         return None
 
     @abstractmethod
     def heads(self, width: int, num_classes: int, generator: torch.Generator) -> Mapping[str, nn.Module]:
-        """The modules that are trained beside the encoder, by name."""
+        """The modules that are trained along with the encoder, by name."""
 
     def heads_of_blocks(self, widths: tuple[int, ...], num_classes: int, generator: torch.Generator) -> Mapping[str, nn.Module]:
         """The same for an encoder that gives several blocks side by side."""

@@ -47,14 +47,14 @@ def answer(record: Mapping[str, Any], folder: Path, clusters: Clusters | None, w
         return Answer(told, more=("It was trained with labels, so it is not compared with features that have seen none.",))
     free = _best_free(scores["baselines"])
     if free is None:
-        told = f"{method} scores {accuracy}, and the run was not compared with features without training."
+        told = f"{method} scores {accuracy}. The run was not compared with training-free features."
         return Answer(told, more=("This compares them:",), command=_on_more_splits(folder))
     return _compared(record, folder, *free)
 
 
 def _of_clusters(found: Clusters) -> Answer:
     why = found.why.partition(": ")[2] or found.why
-    more = [f"Why that many: {why}", "The graph has no labels, so there is no accuracy."]
+    more = [f"Why this number: {why}", "The graph has no labels, so there is no accuracy."]
     if found.silhouettes and max(found.silhouettes.values()) < OVERLAPPING:
         more.insert(1, "Clusters overlap at such a silhouette: take their number as a rough guide.")
     sentence = f"The embeddings form {counted(found.count, 'cluster')}, the largest of {counted(found.sizes[0], 'node')}."
@@ -82,7 +82,7 @@ def _compared(record: Mapping[str, Any], folder: Path, what: str, free: Row) -> 
     more = [_about_splits(splits), _about_choice(free), _about_training(scores)]
     kind, sentence = _told(gain, splits, method, what, numbers)
     if kind == "open" or (kind == "level" and gain.points >= LEVEL):
-        more.append("More splits can tell:")
+        more.append("More splits can settle it:")
         return Answer(sentence, kind, tuple(filter(None, more)), _on_more_splits(folder))
     if kind == "above" or not free.get("chosen") or not set(free["chosen"]) <= set(FREE):
         return Answer(sentence, kind, tuple(filter(None, more)))
@@ -131,7 +131,7 @@ def _about_training(scores: Row) -> str:
     harm = None if untrained is None else _gain(untrained, scores)
     if untrained is None or harm is None or harm.points <= 0 or not harm.significant:
         return ""
-    return f"The encoder before training scores more, {_percent(untrained)}: training did harm."
+    return f"The untrained encoder scores higher, {_percent(untrained)}: training did harm."
 
 
 def _gain(row: Row, base: Row) -> Difference | None:

@@ -153,7 +153,7 @@ def _detail(cell: Cell) -> str:
     if cell.chosen:
         parts.append(f"chosen: {named(list(cell.chosen.values()))}")
     if cell.seconds > 0:
-        parts.append(f"{cell.seconds:.1f} s of training a run")
+        parts.append(f"{cell.seconds:.1f} s of training per run")
     return ", ".join(parts)
 
 

@@ -27,7 +27,7 @@ class NodeSimilarity(ABC):
 
     A similarity of your own needs ``num_nodes``, ``device`` and :meth:`block`, whose results are finite, at least zero, of
     type ``dtype`` and on ``device``. Say ``symmetric = False`` if sim(i, j) and sim(j, i) differ, and ``dtype`` if it is not
-    float32. All else has a default that asks for blocks; override what you can compute faster, as :meth:`total` or
+    float32. All else has a default that asks for blocks; override what you can compute faster, such as :meth:`total` or
     :meth:`own`. Tensors that you hold as attributes are moved by :meth:`to`.
 
     >>> class SameParity(NodeSimilarity):

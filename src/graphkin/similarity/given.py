@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from graphkin.errors import GraphError, SettingError
-from graphkin.graphs.arrays import checked_device, numeric
+from graphkin.graphs.arrays import checked_device, no_labels, numeric
 from graphkin.graphs.inputs import GraphLike, as_graph
 from graphkin.similarity.blocks import NodeSimilarity, Stored
 from graphkin.support.components import register
@@ -104,5 +104,5 @@ class Labels:
     def on(self, data: GraphLike, folder: Path | None = None) -> NodeSimilarity:
         graph = as_graph(data)
         if graph.y is None:
-            raise GraphError("the ideal objective is made of labels, and the graph has none (y is missing).")
+            raise GraphError(f"the ideal objective is made from labels, and {no_labels()}")
         return LabelSimilarity(graph.y)

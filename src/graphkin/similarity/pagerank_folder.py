@@ -24,10 +24,10 @@ class FinishedParts:
         path = self._path(first)
         if not path.exists():
             return False
-        with reading(path, "is no part of a PageRank, or is damaged: remove it to start anew", OutputError):
+        with reading(path, "is not part of a saved PageRank, or is damaged: remove it to start over", OutputError):
             found = read_arrays(path)
             if not np.array_equal(found["identity"], self.identity):
-                raise OutputError(f"{path} is of another graph or of other settings: remove it to start anew.")
+                raise OutputError(f"{path} belongs to another graph or to other settings: remove it to start over.")
             for name, rows in part._asdict().items():
                 if found[name].shape != rows.shape or found[name].dtype != rows.dtype:
                     raise ValueError(f"its {name} are {found[name].dtype} of shape {found[name].shape}")

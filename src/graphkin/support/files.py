@@ -111,7 +111,7 @@ def reason_of(error: Exception) -> str:
 
 def checked_path(path: Any) -> Path:
     if not isinstance(path, str | Path) or "\0" in str(path):
-        raise InputError(f"a path must be a text or a pathlib.Path, found {path!r}.")
+        raise InputError(f"a path must be a string or a pathlib.Path, found {path!r}.")
     return Path(path)
 
 

@@ -182,7 +182,7 @@ def _met(among: Peers) -> Any:
             met.wait([str(rank)], JOIN_WAIT)
         except RuntimeError as error:
             raise LostError(
-                f"process {rank} of {among.size} (WORLD_SIZE) did not come to {address}:{port} within "
+                f"process {rank} of {among.size} (WORLD_SIZE) did not reach {address}:{port} within "
                 f"{JOIN_WAIT.total_seconds():.0f} s: start it, or unset WORLD_SIZE to run alone"
             ) from error
     return met

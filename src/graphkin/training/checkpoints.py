@@ -39,7 +39,7 @@ class Checkpoint:
         check_whole("checkpoint_every", self.every, at_least=1)
 
     def reading(self) -> AbstractContextManager[None]:
-        complaint = "is not a checkpoint of graphkin, or is damaged: remove it to start anew"
+        complaint = "is not a graphkin checkpoint, or is damaged: remove it to start over"
         return reading(self.path, complaint, OutputError)
 
     def write(self, epoch: int, state: dict[str, Tensor]) -> None:
@@ -62,7 +62,7 @@ class Checkpoint:
         if not known or identity != wanted:
             different = _different(wanted, identity) or ["format"]
             raise OutputError(
-                f"{self.path} is the checkpoint of another run (another {', '.join(different)}): remove it to start anew."
+                f"{self.path} is the checkpoint of another run (another {', '.join(different)}): remove it to start over."
             )
         return Resumed(epoch, tensors)
 

@@ -93,7 +93,7 @@ def _read_table(path: Path, ids: np.ndarray | None) -> np.ndarray:
     table = read_table(path, text=(ID,))
     names = [name for name in table.column_names if name != ID]
     if not names:
-        raise GraphError(f"{path} must have columns of numbers beside {ID}, found none.")
+        raise GraphError(f"{path} must have columns of numbers besides {ID}, found none.")
     rows = matrix(path, table, names)
     if ids is None or ID not in table.column_names:
         return rows

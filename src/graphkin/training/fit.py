@@ -37,23 +37,23 @@ def fit(
     Args:
         data: a :class:`graphkin.Graph`, a dataset's name, a path, a NetworkX graph, a ``torch_geometric.data.Data``, DataFrames
             ``(edges, nodes)``, or a SciPy matrix with features ``(adjacency, x)``.
-        method: "grace", "gca", "graph-mlp", each with or without "+", "bgrl"; or a :class:`graphkin.Method`. By default the
-            one of a ``preset`` that is a file, and "kin" otherwise.
+        method: "grace", "gca", "graph-mlp", each with or without "+", "bgrl"; or a :class:`graphkin.Method`. The default
+            is the method of a ``preset`` file, or "kin".
         preset: the dataset whose shipped settings to use; by default the graph's own name if it is one of them, and settings
             meant for any graph otherwise. Or a settings file (.toml), such as :func:`graphkin.tune` writes.
-        seed: the one source of all randomness. The same seed gives the same embeddings, bit for bit, on one CPU.
+        seed: the seed for all randomness. The same seed gives the same embeddings, bit for bit, on one CPU.
         device: "auto", "cpu", "cuda" or "cuda:N".
-        progress: the plan and how far training is. True shows them: a bar on a terminal, lines elsewhere; False does not.
-            "auto" is True on a terminal and in a notebook; elsewhere they go to ``logging.getLogger("graphkin")``. Or "bar",
+        progress: show the plan and the progress of training. True: a bar on a terminal, lines elsewhere; False: nothing.
+            "auto" is True on a terminal and in a notebook; elsewhere both go to ``logging.getLogger("graphkin")``. Or "bar",
             "lines", "log".
-        features: make features from the edges, "degree" or "positional", where the graph has none.
+        features: make features from the edges, "degree" or "positional", if the graph has none.
         similarity: for a "+" method, your own node similarity instead of the method's: an N×N matrix (dense or sparse), or a
             function from node indices [B] to similarities [B, N].
-        memory: how much to use at most, such as "8GiB"; by default what the device has. A graph that is too large for all pairs
-            of its nodes is trained on in another way; a warning then says which, and so does ``Fitted.execution``.
-        checkpoint: a file that is written every ``checkpoint_every`` epochs and after the last one; if it is there already,
-            training goes on from it. On one CPU the result is the same, bit for bit, as without a break. It is yours to remove,
-            as is the folder beside it with the PageRanks of ``top_k``, if there is one.
+        memory: how much to use at most, such as "8GiB"; by default what the device has. If a graph is too large to compare all
+            pairs of nodes, training works in another way; a warning then says how, and so does ``Fitted.execution``.
+        checkpoint: a file that is written every ``checkpoint_every`` epochs and after the last one; if it exists already,
+            training resumes from it. On one CPU the result is the same, bit for bit, as without the interruption. Remove it
+            yourself, and the folder next to it with the PageRanks of ``top_k``, if there is one.
         **settings: any setting by its name, such as ``epochs``, ``tau``, ``beta`` or ``tau_pos``.
 
     Ctrl-C ends training after the current epoch and keeps what was learned.
@@ -79,7 +79,7 @@ def fit_repeats(
     similarity: Any = None,
     **settings: Any,
 ) -> list[Fitted]:
-    """:func:`fit` with each of ``seeds``, for less than as many calls: similarity and weights are computed once, and a GPU
+    """Run :func:`fit` with each of ``seeds``, faster than one by one: similarity and weights are computed once, and a GPU
     trains several repeats at a time where their steps are small.
 
     After Ctrl-C the repeats that had begun are returned.

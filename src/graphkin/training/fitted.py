@@ -139,7 +139,7 @@ class Fitted:
             graph = self.recipe.applied(graph)
         if graph.num_features != self.num_features:
             raise GraphError(
-                f"the graph must have the model's {self.num_features} features a node, found {graph.num_features}."
+                f"the graph must have the model's {self.num_features} features per node, found {graph.num_features}."
             )
         if self.feature_names and graph.feature_names and graph.feature_names != self.feature_names:
             model, found = (", ".join(names[:8]) for names in (self.feature_names, graph.feature_names))

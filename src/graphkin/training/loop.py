@@ -242,5 +242,5 @@ def _diverged(epoch: int, value: float, method: Method) -> InputError:
     instead = "a smaller learning_rate" + ("" if tau is None else " or a larger tau")
     return DivergedError(
         f"the loss became {value} in epoch {epoch} of {method.optimiser.epochs}; the likely cause is a setting that is too "
-        f"extreme, first of all the learning rate (found {found}): try {instead}."
+        f"extreme, most often the learning rate (found {found}): try {instead}."
     )

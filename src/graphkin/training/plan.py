@@ -50,7 +50,7 @@ class Plan:
     feature_scale: str
     """as it was asked for"""
     chosen: str | None = None
-    """what was chosen by the graph, and why"""
+    """what was chosen for the graph, and why"""
     recipe: Recipe | None = None
     """what was done to the columns of the graph's table"""
     features: str | None = None
@@ -62,8 +62,8 @@ class Plan:
         return method
 
     def lines(self) -> list[str]:
-        """How it will be trained, what was done to columns, and what was chosen by the graph."""
-        named = {"plan": self.execution, "columns": self.recipe, "chosen by the graph": self.chosen}
+        """How it will be trained, what was done to columns, and what was chosen for the graph."""
+        named = {"plan": self.execution, "columns": self.recipe, "chosen for this graph": self.chosen}
         return [f"{name}: {line}" for name, line in named.items() if line is not None]
 
     @property
@@ -237,7 +237,7 @@ def resolve(method: str | Method | None, graph: Graph, preset: str | Path | None
     """
     if isinstance(method, Method):
         if preset is not None:
-            raise SettingError(f"preset goes with a method's name; this {method.name} has its settings already.")
+            raise SettingError(f"preset needs a method's name; this {method.name} has its own settings already.")
         return method
     if preset is not None and isinstance(preset, str | Path) and is_settings_file(preset):
         saved = read_settings(preset)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 from graphkin.errors import GraphError, SettingError, argument
-from graphkin.graphs.arrays import smallest_entry
+from graphkin.graphs.arrays import no_labels, smallest_entry
 from graphkin.graphs.graph import Graph
 from graphkin.methods import Method
 from graphkin.support.files import check_memory
@@ -26,8 +26,8 @@ def check_usable(graph: Graph, method: Method, *, own_similarity: bool = False) 
         raise GraphError(f"there must be at least as many nodes as processes, found {graph.num_nodes} and {peers().size}.")
     if graph.num_edges == 0 and method.objective.needs_edges and not own_similarity:
         raise GraphError(
-            f"the graph has no edges, and {method.name} learns from them; with features alone, kin or a '+' method with beta=1 "
-            "is possible."
+            f"the graph has no edges, and {method.name} learns from them; to learn from features alone, use kin or a '+' "
+            "method with beta=1."
         )
     if method.feature_scale == "rows" and smallest_entry(graph.x) < 0:
         raise GraphError("feature_scale='rows' divides by row sums, which needs features >= 0; use 'none'.")
@@ -41,7 +41,7 @@ def check_usable(graph: Graph, method: Method, *, own_similarity: bool = False) 
 
 def _check_labels(graph: Graph, method: Method) -> None:
     if graph.y is None:
-        raise GraphError(f"{method.name} is trained with labels, and the graph has none (y is missing).")
+        raise GraphError(f"{method.name} is trained with labels, and {no_labels()}")
     for name in ("train_mask", "val_mask"):
         mask = getattr(graph, name)
         if mask is None or not mask.any():

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from graphkin.errors import GraphError, SplitError, check_choice
+from graphkin.errors import GraphError, SplitError, argument, check_choice
 from graphkin.evaluation.links import area, cosines
 from graphkin.evaluation.own_classifier import own_accuracy
 from graphkin.evaluation.probe import validation_accuracy
@@ -90,8 +90,8 @@ class ByLabels:
             classes = len(np.unique(labels[split.train.numpy()]))
             if classes < 2:
                 raise SplitError(
-                    f"criterion labels needs training nodes of at least 2 classes, found {classes} in {len(split.train)} "
-                    "nodes; use criterion edges."
+                    f"{argument('criterion', 'labels')} needs training nodes of at least 2 classes, found {classes} "
+                    f"in {len(split.train)} nodes; use {argument('criterion', 'edges')}."
                 )
 
     def score(self, fitted: Fitted, earlier: Sequence[Fitted]) -> float:
@@ -122,7 +122,9 @@ class ByOwnClassifier:
 
 def by_labels(graph: Graph, asked: Asked) -> Judge:
     if graph.y is None or int((graph.y >= 0).sum()) == 0:
-        raise GraphError("criterion labels needs labels, and the graph has none; use criterion edges.")
+        raise GraphError(
+            f"{argument('criterion', 'labels')} needs labels, and the graph has none; use {argument('criterion', 'edges')}."
+        )
     if asked.method.needs_labels:
         return ByOwnClassifier(graph)
     return ByLabels(graph, public_splits(graph) if asked.protocol == "public" else tuning_splits(graph, asked))

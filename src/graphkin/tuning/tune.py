@@ -60,17 +60,17 @@ def tune(
 
     Args:
         data, method, preset, device, memory: as in :func:`graphkin.fit`.
-        trials: how many, those of earlier calls with the same ``out`` included; 30 where ``seconds`` is not given either.
-        seconds: begin no trial after this time.
+        trials: how many in all, including those of earlier calls with the same ``out``; 30 if ``seconds`` is not given either.
+        seconds: start no trial after this time.
         search: what to search besides the method's own space, or instead: ``{"tau": (0.1, 1.0), "hidden": [128, 256]}``,
             or ``{"tau": {"low": 0.1, "high": 1.0, "log": True}}``.
         criterion: "labels" (validation accuracy), "edges" (held-out edges), "agreement" (of two seeds); "auto" is labels where
             there are any, and edges otherwise. See docs/tune.md.
         protocol: for labels, "grace" (random splits) or "public" (the graph's own).
         splits: how many random splits.
-        repeats: training runs of a trial, with different seeds; the score is their mean.
-        seed: the one source of all randomness. The same seed and number of trials give the same settings.
-        out: a folder that keeps every trial: killed at any time, the same call resumes.
+        repeats: training runs per trial, with different seeds; the score is their mean.
+        seed: the seed for all randomness. The same seed and number of trials give the same settings.
+        out: a folder that keeps every trial, so that the same call resumes a search that was stopped or killed.
         report: called after every trial with all trials so far.
         **settings: fixed settings, which are not searched.
 

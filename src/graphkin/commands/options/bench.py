@@ -33,12 +33,16 @@ class Bench:
         list[str] | None,
         typer.Option(help="For objective: infonce, stored, stored-bf16 or on-the-fly; may be repeated. Default: all."),
     ] = None
-    features: Annotated[int, typer.Option(help="For objective, on the fly: features of a node.")] = 500
+    features: Annotated[int, typer.Option(help="For objective, on the fly: features per node.")] = 500
     graph: Annotated[list[str] | None, typer.Option(help="For epoch: a dataset or a path; may be repeated.")] = None
     method: Annotated[list[str] | None, typer.Option(help="For epoch: grace or grace+; may be repeated. Default: both.")] = None
     device: DeviceOption = "auto"
-    repeats: Annotated[int, typer.Option(help="How often each is timed, at most.")] = 10
-    out: Annotated[Path, typer.Option(help="Folder with the files that rows are added to.")] = Path("benchmarks/results")
-    plot: Annotated[Path | None, typer.Option(help="Also plot time and memory against nodes in this file.")] = None
+    repeats: Annotated[int, typer.Option(help="How many times to time each, at most.")] = 10
+    out: Annotated[Path, typer.Option(help="Folder with the result files, to which rows are added.")] = Path(
+        "benchmarks/results"
+    )
+    plot: Annotated[Path | None, typer.Option(help="Also plot time and memory against the number of nodes, to this file.")] = (
+        None
+    )
     data_root: DataRootOption = None
     as_json: JsonOption = False

@@ -25,7 +25,7 @@ class Cluster:
     """
 
     run: RunArgument
-    count: Annotated[int | None, typer.Option(help="How many clusters. Default: chosen by the embeddings.")] = None
+    count: Annotated[int | None, typer.Option(help="How many clusters. Default: chosen from the embeddings.")] = None
     seed: SeedOption = 0
     out: Annotated[
         Path | None, typer.Option(help="The file to write: .csv or .parquet. Default: clusters.csv in the folder.")

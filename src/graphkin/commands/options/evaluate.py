@@ -39,7 +39,10 @@ class Evaluate(ReadingOptions):
     ]
     graph: Annotated[
         str | None,
-        typer.Argument(metavar="GRAPH", help="As for fit. Default: that of the run, by the run file next to the embeddings."),
+        typer.Argument(
+            metavar="GRAPH",
+            help="The graph, as in fit. Default: the graph of the run, from the run file next to the embeddings.",
+        ),
     ] = None
     protocol: Annotated[str, typer.Option(help="How to score; --protocols lists the names.")] = "grace"
     protocols: Annotated[

@@ -39,9 +39,11 @@ def method_names() -> list[str]:
 
 MethodOption = Annotated[
     str | None,
-    typer.Option("--method", "-m", help=f"One of: {', '.join(method_names())}. Default: that of a preset file, or kin."),
+    typer.Option("--method", "-m", help=f"One of: {', '.join(method_names())}. Default: the method of a preset file, or kin."),
 ]
-MemoryOption = Annotated[str | None, typer.Option(help="Use at most this much, e.g. 8GiB. Default: what the device has.")]
+MemoryOption = Annotated[
+    str | None, typer.Option(help="Use at most this much memory, e.g. 8GiB. Default: what the device has.")
+]
 SetOption = Annotated[list[str] | None, typer.Option("--set", "-s", metavar="NAME=VALUE", help="Any setting; may be repeated.")]
 
 
@@ -89,11 +91,13 @@ class Fit(ReadingOptions):
     memory: MemoryOption = None
     hold_out_edges: Annotated[
         float | None,
-        typer.Option(metavar="SHARE", help="Train without this share of the edges, and score how well they are found again."),
+        typer.Option(
+            metavar="SHARE", help="Train without this share of the edges, and score how well the embeddings predict them."
+        ),
     ] = None
     checkpoint_every: CheckpointOption = None
     splits: SplitsOption = 5
-    kind: Annotated[str, typer.Option("--format", help="Of the embeddings: npy, parquet or csv, with node ids.")] = "npy"
+    kind: Annotated[str, typer.Option("--format", help="Format of the embeddings: npy, parquet or csv, with node ids.")] = "npy"
     baselines: BaselinesOption = True
     quiet: QuietOption = False
     overwrite: OverwriteOption = False

@@ -13,7 +13,7 @@ from graphkin.commands.options.shared import JsonOption, OverwriteOption, RunOpt
 
 @dataclass(frozen=True, kw_only=True)
 class Map(RunOptions):
-    """Place the nodes of a run on a plane: a file with two coordinates a node, and a picture.
+    """Place the nodes of a run on a plane: a file with two coordinates per node, and a picture.
 
     Examples:
 
@@ -23,12 +23,14 @@ class Map(RunOptions):
     """
 
     layout: Annotated[str, typer.Option(help="tsne or pca.")] = "tsne"
-    colour: Annotated[str, typer.Option(help="label or cluster; auto is label where there are labels.")] = "auto"
+    colour: Annotated[str, typer.Option(help="label or cluster; auto is label if there are labels.")] = "auto"
     out: Annotated[Path | None, typer.Option(help="The file to write: .csv or .parquet. Default: map.csv in the folder.")] = (
         None
     )
-    picture: Annotated[Path | None, typer.Option(help="The picture: .png, .svg or .pdf. Default: as --out, with .png.")] = None
-    no_picture: Annotated[bool, typer.Option("--no-picture", help="Write the coordinates alone.")] = False
+    picture: Annotated[
+        Path | None, typer.Option(help="The picture: .png, .svg or .pdf. Default: like --out, ending in .png.")
+    ] = None
+    no_picture: Annotated[bool, typer.Option("--no-picture", help="Write only the coordinates.")] = False
     overwrite: OverwriteOption = False
     as_json: JsonOption = False
 

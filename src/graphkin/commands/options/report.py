@@ -26,14 +26,15 @@ class Report(ReadingOptions):
 
     source: Annotated[Path, typer.Argument(metavar="SOURCE", help="A store that reproduce wrote, or a folder that fit wrote.")]
     graph: Annotated[
-        str | None, typer.Argument(metavar="GRAPH", help="For a folder: its graph. Default: that of the run, by its run file.")
+        str | None,
+        typer.Argument(metavar="GRAPH", help="For a folder: its graph. Default: the graph of the run, from its run file."),
     ] = None
     out: Annotated[Path | None, typer.Option(help="The page to write. Default: SOURCE.html, or report.html in the folder.")] = (
         None
     )
     experiments: Annotated[
         list[str] | None,
-        typer.Option("--experiment", help="For a store: only these; may be repeated. Default: all that have runs."),
+        typer.Option("--experiment", help="For a store: an experiment to show; may be repeated. Default: all that have runs."),
     ] = None
     seeds: Annotated[int | None, typer.Option(help="For a store: as in reproduce.")] = None
     epochs: Annotated[int | None, typer.Option(help="For a store: as in reproduce.")] = None

@@ -31,19 +31,19 @@ class Reproduce:
 
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME]...", help="Experiments (see --list), your own in .toml files of that form, or all."),
+        typer.Argument(metavar="[NAME]...", help="Experiments (see --list), your own in .toml files, or all."),
     ] = None
     show_list: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False
     datasets: Annotated[list[str] | None, typer.Option(help="Only these graphs; may be repeated.")] = None
     rows: Annotated[list[str] | None, typer.Option(help="Only these rows, by their names; may be repeated.")] = None
-    seeds: Annotated[int | None, typer.Option(help="Seeds of every row. Default: the paper's number.")] = None
-    epochs: Annotated[int | None, typer.Option(help="Epochs of every method. Default: its setting.")] = None
+    seeds: Annotated[int | None, typer.Option(help="Seeds per row. Default: as many as in the paper.")] = None
+    epochs: Annotated[int | None, typer.Option(help="Epochs for every method. Default: the method's setting.")] = None
     device: DeviceOption = "auto"
     jobs: Annotated[
         int | None,
         typer.Option(help="Processes that train (on a CPU, default 1) or score (on a GPU, default: all cores but two)."),
     ] = None
-    minutes: Annotated[float | None, typer.Option(help="Start no run after this time.")] = None
+    minutes: Annotated[float | None, typer.Option(help="Start no run after this many minutes.")] = None
     checkpoint_every: CheckpointOption = None
     store: Annotated[Path, typer.Option(help="The file with finished runs.")] = Path("results.sqlite")
     data_root: DataRootOption = None

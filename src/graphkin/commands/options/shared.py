@@ -26,15 +26,15 @@ DataRootOption = Annotated[
     typer.Option(help="Where the datasets are. Default: $GRAPHKIN_DATA, then the user's cache.", rich_help_panel=READING),
 ]
 DeviceOption = Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")]
-ExactOption = Annotated[bool, typer.Option("--exact", help="Compare all pairs, where an index would take over.")]
+ExactOption = Annotated[bool, typer.Option("--exact", help="Compare all pairs, even where an approximate index would be used.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object; progress goes to standard error.")]
 OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace existing results.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")]
-SeedOption = Annotated[int, typer.Option(help="The one source of all randomness.")]
+SeedOption = Annotated[int, typer.Option(help="The seed for all randomness.")]
 SplitsOption = Annotated[int, typer.Option(help="How many random splits to score on.")]
-CheckpointOption = Annotated[int | None, typer.Option(help="Save a checkpoint every so many epochs.")]
+CheckpointOption = Annotated[int | None, typer.Option(metavar="N", help="Save a checkpoint every N epochs.")]
 BaselinesOption = Annotated[
-    bool, typer.Option(help="Also score training-free rows: features, smoothed features, an untrained encoder.")
+    bool, typer.Option(help="Also score training-free baselines: features, smoothed features, an untrained encoder.")
 ]
 
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A folder that fit wrote.")]
@@ -55,24 +55,31 @@ class ReadingOptions:
         list[str] | None,
         typer.Option(
             metavar="NAME=KIND",
-            help="What a column is: number, count, flag, date, category or text; may be repeated. Default: by what is in it.",
+            help="What a column is: number, count, flag, date, category or text; may be repeated. Default: by its values.",
             rich_help_panel=READING,
         ),
     ] = None
     source_column: Annotated[
         str | None,
-        typer.Option("--source", help="The column of edges where an edge begins. Default: source.", rich_help_panel=READING),
+        typer.Option(
+            "--source", help="The column of the edges table where an edge starts. Default: source.", rich_help_panel=READING
+        ),
     ] = None
     target_column: Annotated[
         str | None,
-        typer.Option("--target", help="The column of edges where an edge ends. Default: target.", rich_help_panel=READING),
+        typer.Option(
+            "--target", help="The column of the edges table where an edge ends. Default: target.", rich_help_panel=READING
+        ),
     ] = None
     weight_column: Annotated[
         str | None,
-        typer.Option("--weight", help="The column of edges with their weights. Default: weight.", rich_help_panel=READING),
+        typer.Option(
+            "--weight", help="The column of the edges table with the weights. Default: weight.", rich_help_panel=READING
+        ),
     ] = None
     id_column: Annotated[
-        str | None, typer.Option("--id", help="The column of nodes with their ids. Default: id.", rich_help_panel=READING)
+        str | None,
+        typer.Option("--id", help="The column of the nodes table with the ids. Default: id.", rich_help_panel=READING),
     ] = None
     bipartite: Annotated[
         bool,
@@ -110,7 +117,8 @@ class RunOptions(ReadingOptions):
 
     run: RunArgument
     graph: Annotated[
-        str | None, typer.Option(help="As for fit. Default: the graph of the run, by its run file.", rich_help_panel=READING)
+        str | None,
+        typer.Option(help="The graph, as in fit. Default: the graph of the run, from its run file.", rich_help_panel=READING),
     ] = None
 
 

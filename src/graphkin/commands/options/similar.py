@@ -23,10 +23,8 @@ class Similar:
     """
 
     run: RunArgument
-    nodes: Annotated[
-        list[str], typer.Argument(metavar="NODE...", help="Ids of nodes; where the graph has none, indices from 0.")
-    ]
-    count: Annotated[int, typer.Option(help="How many for each node.")] = 10
+    nodes: Annotated[list[str], typer.Argument(metavar="NODE...", help="Node ids; if the graph has none, indices from 0.")]
+    count: Annotated[int, typer.Option(help="How many similar nodes to list for each.")] = 10
     out: Annotated[Path | None, typer.Option(help="Write them to this file too: .csv or .parquet.")] = None
     exact: ExactOption = False
     overwrite: OverwriteOption = False

@@ -41,21 +41,24 @@ class Tune(ReadingOptions):
     graph: GraphArgument = DEFAULT
     method: MethodOption = None
     trials: Annotated[
-        int | None, typer.Option(help="How many trials, earlier ones in the folder included. Default: 30 without --time.")
+        int | None,
+        typer.Option(help="How many trials in all, including earlier ones in the folder. Default: 30 without --time."),
     ] = None
-    time: Annotated[str | None, typer.Option(help="Begin no trial after this time, e.g. 90s, 10m or 1h30m.")] = None
+    time: Annotated[str | None, typer.Option(help="Start no trial after this time, e.g. 90s, 10m or 1h30m.")] = None
     search: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=LOW:HIGH", help="Search here too, or instead; also NAME=A,B,C; may be repeated."),
+        typer.Option(
+            metavar="NAME=LOW:HIGH", help="Search this setting too, or in this range instead; also NAME=A,B,C; may be repeated."
+        ),
     ] = None
     settings: SetOption = None
     criterion: Annotated[
-        str, typer.Option(help="labels, edges or agreement; auto is labels where there are any, and edges otherwise.")
+        str, typer.Option(help="labels, edges or agreement; auto is labels if there are any, otherwise edges.")
     ] = "auto"
     protocol: Annotated[str, typer.Option(help="For labels: grace (random splits) or public (the graph's own).")] = "grace"
     splits: Annotated[int, typer.Option(help="For labels: how many random splits.")] = 5
     repeats: Annotated[
-        int | None, typer.Option(help="Training runs of a trial, with different seeds. Default: 1; 2 for agreement.")
+        int | None, typer.Option(help="Training runs per trial, with different seeds. Default: 1; 2 for agreement.")
     ] = None
     seed: SeedOption = 0
     device: DeviceOption = "auto"

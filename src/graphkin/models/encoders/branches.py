@@ -39,7 +39,7 @@ class Branches:
     need, takes from others what they had early.
 
     "hop2*0.4" among ``free`` counts Â²x with weight 0.4. Branches and free parts have half of the width each, both along their
-    principal axes. ``axes`` is how many features are smoothed; more are turned to so many axes first.
+    principal axes. ``axes`` is how many features are smoothed at most; more are first reduced to this many axes.
 
     Rows of features have length 1. Up to ``few_features`` keep their lengths, which say much where there are few; the branches
     then have at most twice the dimensions of the free parts.

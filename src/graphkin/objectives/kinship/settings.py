@@ -40,7 +40,7 @@ class Kinship(Objective):
     embeddings: "float32", "tf32", "bf16", or "auto", which on a GPU is TF32 for more than 4,096 nodes in a step and float32
     otherwise; the encoder multiplies in TF32 wherever the objective may be less exact than float32.
 
-    With ``anchors`` in the method's sampling, a step draws so many nodes and one positive of each from the 128 largest p_ij;
+    With ``anchors`` in the method's sampling, a step draws this many nodes and one positive of each from the 128 largest p_ij;
     the positives that were drawn are the candidates.
     """
 
