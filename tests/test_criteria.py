@@ -81,7 +81,7 @@ def test_a_model_agrees_with_itself(graph: Graph) -> None:
 def test_auto_is_labels_where_there_are_any(graph: Graph) -> None:
     assert criterion_named("auto", graph).name == "labels"
     assert criterion_named("auto", replace(graph, y=None)).name == "edges"
-    with pytest.raises(GraphError, match="criterion labels needs labels"):
+    with pytest.raises(GraphError, match="criterion='labels' needs labels"):
         quick(replace(graph, y=None), criterion="labels")
     of_test = torch.zeros(graph.num_nodes, dtype=torch.long)
     of_test[tuning_splits(graph, Asked(GRACE))[0].test] = 1

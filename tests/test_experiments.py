@@ -210,7 +210,7 @@ def test_only_some_of_it() -> None:
         (SMALL.replace("small = 2", "small = 2.5"), ["seeds", "2.5"]),
         (SMALL.replace('["small"]', '"small"'), ["datasets", "list", "'small'"]),
         (SMALL.replace('["small"]', "[]"), ["datasets", "empty", "()"]),
-        (SMALL.replace('["10 %"]', "[10]"), ["measures", "texts", "10"]),
+        (SMALL.replace('["10 %"]', "[10]"), ["measures", "strings", "10"]),
         (SMALL.replace('"Small"', "7"), ["title", "7"]),
         (SMALL.replace('name = "two"', "name = 2"), ["name", "2"]),
         (SMALL.replace('title = "Small"', 'title = "Small"\nnote = 7'), ["note", "7"]),
