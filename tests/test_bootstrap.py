@@ -70,5 +70,5 @@ def test_it_learns_more_than_an_untrained_encoder_knows() -> None:
 def test_refused() -> None:
     with pytest.raises(SettingError, match=r"decay must be .*found 2"):
         Bootstrap(decay=2)
-    with pytest.raises(SettingError, match=r"bgrl.*Bootstrap.*has none"):
+    with pytest.raises(SettingError, match=r"bgrl.*Bootstrap.*has no"):
         plus(method_named("bgrl"))

@@ -19,6 +19,7 @@ from graphkin.graphs.columns import kind_of_text, kinds_of_numbers
 from graphkin.graphs.recipes import needs_recipe, prepared_graph, recipe_for, recipe_from_json
 from graphkin.graphs.splits import random_split
 from graphkin.support.sparse import SparseMatrix
+from tests.wording import refused, told
 
 QUICK: dict[str, Any] = {"epochs": 20, "hidden": 32, "progress": "none"}
 NODES = 300
@@ -251,3 +252,34 @@ def test_the_probe_finds_few_columns_on_any_scale() -> None:
         for protocol in ("grace", "gca", "public", "few-labels"):
             splits = {"splits": 3} if protocol in ("grace", "gca") else {}
             assert evaluate(rows, graph, protocol=protocol, **splits).mean > 85, protocol
+
+
+@pytest.mark.parametrize("mark", ["", "NA", "n/a", "N/A", "-", "?", "null"])
+def test_marks_of_missing_numbers(tmp_path: Path, mark: str) -> None:
+    """A column of numbers with such marks would be a category otherwise."""
+    (tmp_path / "edges.csv").write_text("source,target\na,b\nb,c\n")
+    (tmp_path / "nodes.csv").write_text(f"id,age,code\na,3,x\nb,{mark},-\nc,4.5,x\n")
+    age, code = Graph.from_tables(tmp_path / "edges.csv", tmp_path / "nodes.csv", columns={"code": "category"}).columns
+    assert (age.kind, age.features) == ("number", ("age", "age missing"))
+    assert code.features == ("code=-", "code=x"), "among text they are as written"
+
+
+@pytest.mark.parametrize(
+    ("option", "facts"),
+    [({"label": "knid"}, ["label='knid'", "'age'", "'kind'"]), ({"ignore": ["aeg"]}, ["ignore=['aeg']", "'age'"])],
+)
+def test_a_misspelt_column_is_told(tmp_path: Path, option: dict[str, Any], facts: list[str]) -> None:
+    """It would make a feature of the label, or of a column to leave out."""
+    (tmp_path / "edges.csv").write_text("source,target\na,b\nb,c\n")
+    (tmp_path / "nodes.csv").write_text("id,age,kind\na,3,x\nb,4,y\nc,5,x\n")
+    with refused(GraphError, *facts):
+        Graph.from_tables(tmp_path / "edges.csv", tmp_path / "nodes.csv", **option)
+
+
+def test_embed_tells_what_it_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "edges.csv").write_text("source,target,hours\na,b,1\nb,c,5\n")
+    (tmp_path / "nodes.csv").write_text("id,age\na,3\nb,4\nc,5\n")
+    fitted = fit(Graph.from_tables(tmp_path / "edges.csv", tmp_path / "nodes.csv", weight="hours"), **QUICK)
+    fitted.save(tmp_path / "model.graphkin")
+    assert run(["embed", str(tmp_path / "model.graphkin"), str(tmp_path), "--out", str(tmp_path / "z.csv")]) == 0
+    assert told(capsys.readouterr().out, "3 nodes", "hours", "--weight hours")

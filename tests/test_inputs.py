@@ -116,7 +116,8 @@ def test_plan_and_progress(caplog: pytest.LogCaptureFixture, capsys: pytest.Capt
         assert not caplog.text and not capsys.readouterr().err
         fit(graph, progress=True, **QUICK)
         assert "plan: " in capsys.readouterr().err and not caplog.text
-        monkeypatch.setitem(sys.modules, "ipykernel", types.ModuleType("ipykernel"))
+        notebook = types.SimpleNamespace(get_ipython=lambda: types.SimpleNamespace(kernel=object()))
+        monkeypatch.setitem(sys.modules, "IPython", notebook)
         fit(graph, **QUICK)
         assert "epoch 2/2" in capsys.readouterr().err
 

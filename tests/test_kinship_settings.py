@@ -42,7 +42,7 @@ def test_there_is_no_plus_of_it() -> None:
     declare(KIN)
     try:
         assert KIN.name in METHODS and f"{KIN.name}+" not in METHODS
-        with pytest.raises(SettingError, match=r"test-kin \(Kinship\) has none"):
+        with pytest.raises(SettingError, match=r"test-kin \(Kinship\) has no"):
             plus(KIN)
     finally:
         METHODS._entries.pop(KIN.name)

@@ -197,10 +197,10 @@ def test_control_characters_do_not_reach_the_terminal(folder: Path, capsys: Capt
 @pytest.mark.parametrize(
     ("name", "value", "facts"),
     [
-        ("method", 3, ["text"]),
+        ("method", 3, ["string"]),
         ("progress", 3, ["function", "bar", "lines"]),
-        ("preset", 3, ["text"]),
-        ("device", None, ["text"]),
+        ("preset", 3, ["string"]),
+        ("device", None, ["string"]),
         ("checkpoint", 3, ["path"]),
         ("memory", [], ["size"]),
         ("norm", 3, ["none", "layer", "batch"]),

@@ -58,10 +58,15 @@ def print_scores(scores: Mapping[str, Any], graph: str, *, short: bool = False) 
         say(scores["advice"], style="yellow")
 
 
+def with_notes(graph: Graph) -> str:
+    """What was repaired and left out, to stand behind its counts."""
+    return f" ({'; '.join(graph.notes)})" if graph.notes else ""
+
+
 def print_fit(graph: Graph, fitted: Fitted, record: dict[str, Any], embeddings: Path) -> None:
     """What was done, by run.json's ``record``."""
-    notes = f" ({'; '.join(graph.notes)})" if graph.notes else ""
-    say(f"{graph.name}: {graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {graph.num_features:,} features{notes}")
+    counts = f"{graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {graph.num_features:,} features"
+    say(f"{graph.name}: {counts}{with_notes(graph)}")
     if not fitted.losses:
         say(f"{fitted.method.name}: nothing to train, {fitted.seconds['prepare']:.1f} s")
         _print_outcome(graph, record, embeddings)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from graphkin.commands.display import with_notes
 from graphkin.commands.options.embed import Embed
 from graphkin.commands.output import print_json, say
 from graphkin.commands.runs import check_file
@@ -21,6 +22,6 @@ def run(options: Embed) -> None:
     write_embeddings(target, embeddings, graph.ids)
     nodes, dimensions = embeddings.shape
     if options.as_json:
-        print_json({"out": str(target), "nodes": nodes, "dimensions": dimensions})
+        print_json({"out": str(target), "nodes": nodes, "dimensions": dimensions, "notes": list(graph.notes)})
     else:
-        say(f"{target}: {nodes} nodes, {dimensions} dimensions")
+        say(f"{target}: {nodes:,} nodes, {dimensions} dimensions{with_notes(graph)}")

@@ -23,7 +23,8 @@ from graphkin.support.files import check_memory, reading, write_whole
 SUFFIXES = (".csv", ".tsv", ".parquet")
 ID = "id"
 MOST_COLUMNS = 50_000
-MISSING = ["", "NA", "NaN", "nan", "null"]
+MISSING = ["", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NULL", "null", "None", "-", "?"]
+"""among numbers and dates; text stays as it is written"""
 
 
 def read_table(path: Path, text: Sequence[str] = ()) -> pa.Table:

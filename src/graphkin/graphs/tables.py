@@ -28,6 +28,7 @@ from graphkin.support.files import checked_path, reading
 
 SOURCE, TARGET, WEIGHT = "source", "target", "weight"
 ALIASES = {"from": SOURCE, "to": TARGET, "src": SOURCE, "dst": TARGET}
+LABEL = "label"
 UNUSABLE = "holds what cannot be used"
 
 
@@ -48,7 +49,7 @@ class Words(TypedDict, total=False):
 class Reading:
     """How to read tables: which columns there are, and what they are."""
 
-    label: str = "label"
+    label: str = LABEL
     ignore: Sequence[str] = ()
     columns: Mapping[str, str] | None = None
     source: str | None = None
@@ -168,6 +169,7 @@ def _nodes(path: Path, table: Any, how: Reading) -> tuple[Any, dict[str, Any]]:
 
 def _about_nodes(path: Path, table: Any, how: Reading) -> dict[str, Any]:
     """Features and classes. Every column that is neither ignored nor the label is a feature."""
+    _check_named(path, table.column_names, how)
     y, class_names = arrow.classes(table, how.label)
     ignored = {_plain(name) for name in (how.label, *how.ignore)}
     names = [name for name in table.column_names if name not in ignored] if how.needs_features else []
@@ -178,6 +180,16 @@ def _about_nodes(path: Path, table: Any, how: Reading) -> dict[str, Any]:
     found |= {name: arrow.dates_in_text(column) for name, column in found.items() if name not in as_written}
     columns, x = _features(path, found, said, categories)
     return {"x": x, "y": y, "class_names": class_names, "columns": columns}
+
+
+def _check_named(path: Path, there: Sequence[str], how: Reading) -> None:
+    """A misspelt name would turn a label, or a column to leave out, into a feature."""
+    named = {"ignore": how.ignore, "label": () if how.label == LABEL else (how.label,)}
+    for option, names in named.items():
+        absent = [name for name in names if _plain(name) not in there]
+        if absent:
+            said = argument(option, absent if option == "ignore" else absent[0], absent[0])
+            raise GraphError(f"{path} must have the column that {said} names, found {_listed(there) or 'none'}.")
 
 
 def _features(path: Path, found: dict[str, Any], said: dict[str, str], typed: dict[str, str]) -> tuple[tuple[Column, ...], Any]:

@@ -36,7 +36,13 @@ def chosen_style(style: Style) -> str | Report:
         return style
     if sys.stderr.isatty():
         return "bar"
-    return "lines" if style == "visible" or "ipykernel" in sys.modules else "log"
+    return "lines" if style == "visible" or _in_notebook() else "log"
+
+
+def _in_notebook() -> bool:
+    """Whether a Jupyter kernel runs this program; that a program starts kernels does not count."""
+    ipython = sys.modules.get("IPython")
+    return ipython is not None and hasattr(ipython.get_ipython(), "kernel")
 
 
 def tell(style: Style, lines: Iterable[str]) -> None:

@@ -17,7 +17,7 @@ class Embed(ReadingOptions):
 
     Example:
 
-      graphkin embed runs/cora-bundled-graceplus-seed0/model.graphkin other-graph.npz --out other.npy
+      graphkin embed runs/cora-bundled-kin-seed0/model.graphkin other-graph.npz --out other.npy
     """
 
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A model.graphkin that fit wrote.")]

@@ -73,7 +73,7 @@ class Fit(ReadingOptions):
 
       graphkin fit my-folder --hold-out-edges 0.1
 
-      graphkin fit my-folder --preset runs/tune-my-folder-graceplus/settings.toml
+      graphkin fit my-folder --preset runs/tune-my-folder-kin/settings.toml
 
       torchrun --nproc-per-node 4 -m graphkin fit large.npz --method grace+
     """

@@ -35,7 +35,7 @@ class Tune(ReadingOptions):
 
       graphkin tune edges.csv --features degree --criterion edges
 
-      graphkin fit --preset runs/tune-cora-bundled-graceplus/settings.toml
+      graphkin fit --preset runs/tune-cora-bundled-kin/settings.toml
     """
 
     graph: GraphArgument = DEFAULT
