@@ -72,7 +72,7 @@ def test_the_best_is_the_row_that_validation_says(graph: Graph, tmp_path: Path) 
                 first = next(name for name, cell in rows.items() if cell.val[seed] == best.val[seed])
                 assert best.chosen[seed] == first, "the first of equals"
             assert not rows["2 hops"].chosen
-        assert told(choices(summary), "best free", "small", "or others")
+        assert told(choices(summary), "best free", "or others", "small")
         listed = {(cell["row"], cell["measure"]): cell for cell in summary.as_dict()["cells"]}
         assert listed[BEST_FREE, "10 %"]["chosen"] == best.chosen and "chosen" not in listed["1 hop", "10 %"]
         details = [cells[0].detail for name, cells in result_tables(summary)[0].rows if name == BEST_FREE]
