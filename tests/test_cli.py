@@ -119,6 +119,7 @@ def test_embed_and_evaluate(folder: Path, capsys: Capture) -> None:
         "out": "again.npy",
         "nodes": 40,
         "dimensions": np.load("run/embeddings.npy").shape[1],
+        "notes": [],
     }
 
 

@@ -148,7 +148,7 @@ def test_the_ideal_method_is_the_ideal_objective(small: Graph) -> None:
 def test_the_ideal_objective_needs_labels_and_two_views(small: Graph) -> None:
     with pytest.raises(SettingError, match="is for methods with two views, found graph-mlp"):
         ideal(GRAPH_MLP)
-    with pytest.raises(GraphError, match="ideal objective.*labels.*has none"):
+    with pytest.raises(GraphError, match=r"ideal objective.*labels.*has none"):
         weights_for(replace(small, y=None), ideal(GRACE))
 
 

@@ -126,7 +126,7 @@ def test_a_stopped_one_goes_on(cora: Graph, tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(OutputError, match=r"pagerank-0\.npz.*another graph.*other settings"):
         top_pagerank(cora.edge_index, cora.num_nodes, 8, alpha=0.2, folder=tmp_path)
     (tmp_path / "pagerank-0.npz").write_bytes(b"PK")
-    with pytest.raises(OutputError, match=r"pagerank-0\.npz is no part of a PageRank, or is damaged"):
+    with pytest.raises(OutputError, match=r"pagerank-0\.npz.*PageRank, or is damaged"):
         top_pagerank(cora.edge_index, cora.num_nodes, 8, folder=tmp_path)
 
 

@@ -134,7 +134,7 @@ def test_links_are_no_edges(named: Path, capsys: Capture, monkeypatch: pytest.Mo
     assert cosines == sorted(cosines, reverse=True)
     assert Path("links.csv").read_text().startswith('"source","target","cosine"\n"n')
     assert graphkin("links", named, "--count", 10_000) == 0
-    assert f"no more than {780 - len(edges)} pairs" in capsys.readouterr().out
+    assert f"only {780 - len(edges)} pairs" in capsys.readouterr().out
 
 
 def test_a_run_knows_its_graph_from_any_folder(named: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
