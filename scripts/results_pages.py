@@ -293,7 +293,7 @@ def kin_runs() -> str:
             if cell.count:
                 seeds = "" if cell.count >= cell.wanted else f" ({cell.count} of {cell.wanted} seeds)"
                 found.append(experiment.heading(dataset) + seeds)
-    return f"So far, the shipped version of kin has been run on {enumerated(found) if found else 'no graph'}.\n"
+    return _wrapped(f"So far, the shipped version of kin has been run on {enumerated(found) if found else 'no graph'}.\n")
 
 
 def between(start: str, text: str, made: str, end: str = END) -> str:
