@@ -283,3 +283,22 @@ def test_embed_tells_what_it_left_out(tmp_path: Path, capsys: pytest.CaptureFixt
     fitted.save(tmp_path / "model.graphkin")
     assert run(["embed", str(tmp_path / "model.graphkin"), str(tmp_path), "--out", str(tmp_path / "z.csv")]) == 0
     assert told(capsys.readouterr().out, "3 nodes", "hours", "--weight hours")
+
+
+@pytest.mark.parametrize(
+    ("values", "facts"),
+    [
+        (["2019-01-09", "09/01/2019", "2020-03-04"], ["'09/01/2019'", "row 2", "2026-01-31"]),
+        (["3.12.2021", "4.12.2021", "5.12.2021"], ["'3.12.2021'", "row 1", "2026-01-31"]),
+        (["2019-01-09", "2019-13-45", "2020-03-04"], ["'2019-13-45'", "row 2", "2026-01-31"]),
+        (["58900", "65400", "unknown"], ["'unknown'", "row 3", "empty"]),
+    ],
+)
+def test_one_value_in_the_way_is_named(tmp_path: Path, values: list[str], facts: list[str]) -> None:
+    """Dates in another form would be three words each, and numbers with a word among them no numbers."""
+    (tmp_path / "edges.csv").write_text("source,target\na,b\nb,c\n")
+    rows = zip("abc", values, strict=True)
+    (tmp_path / "nodes.csv").write_text("id,column\n" + "".join(f"{one},{value}\n" for one, value in rows))
+    for said in ({}, {"column": "date"}):
+        with refused(GraphError, "'column'", *facts):
+            Graph.from_tables(tmp_path / "edges.csv", tmp_path / "nodes.csv", columns=said)

@@ -125,6 +125,12 @@ def test_dates_are_text_in_what_pandas_reads(dates: list[str | None]) -> None:
     assert read(dates, columns={"column": "category"})[0] == "category", "as the user says"
 
 
+def test_numbers_written_as_text() -> None:
+    with refused(GraphError, "column", "numbers written as text"):
+        read(["1.5", "2", "-3e5", "4"])
+    assert read(["1.5", "2", "1.5", "2"], columns={"column": "category"})[0] == "category"
+
+
 def test_what_the_user_says_decides_over_the_type() -> None:
     assert read(pd.Categorical([10, 20, 10, 30]), columns={"column": "number"}) == ("number", [[10], [20], [10], [30]])
 

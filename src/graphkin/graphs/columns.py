@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,8 @@ MOST_VALUES = 100
 """a category has at most so many, unless the user says that it is one"""
 MOST_WORDS = 5000
 WORD = re.compile(r"\w\w+")
+DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ].*)?")
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 
 
 @dataclass(frozen=True)
@@ -76,13 +79,39 @@ def kinds_of_numbers(values: Mapping[str, np.ndarray]) -> dict[str, str]:
 
 
 def kind_of_text(values: Sequence[str | None]) -> str | None:
-    """A category where values come again, text where they are of several words; None where it is neither."""
+    """A category where values come again, text where they are of several words; None where it is neither, or nearly dates."""
     known = [value for value in values if value]
     distinct = len(set(known))
+    if mostly(known, DATE.fullmatch):
+        return None
     if 0 < distinct <= min(MOST_VALUES, len(known) // 2):
         return "category"
     words = sum(len(WORD.findall(value)) for value in known)
     return "text" if known and words >= 3 * len(known) else None
+
+
+def nearly(values: Sequence[str | None]) -> str | None:
+    """Of text that is mostly dates or numbers: which, and the first value that is not; None for other text."""
+    for what, like, exact, advice in (
+        ("dates", DATE.fullmatch, _iso_date, "write dates as 2026-01-31"),
+        ("numbers", NUMBER.fullmatch, NUMBER.fullmatch, "leave the cell empty where a value is missing"),
+    ):
+        if mostly([value for value in values if value], like):
+            odd = next(((row, value) for row, value in enumerate(values, 1) if value and not exact(value)), None)
+            return f"{what} written as text" if odd is None else f"{what} with {odd[1]!r} in row {odd[0]} ({advice})"
+    return None
+
+
+def _iso_date(value: str) -> bool:
+    try:
+        datetime.fromisoformat(value)
+    except ValueError:
+        return False
+    return True
+
+
+def mostly(values: Sequence[str], like: Callable[[str], object]) -> bool:
+    return 2 * sum(like(value) is not None for value in values) > len(values)
 
 
 def of_numbers(name: str, kind: str, values: np.ndarray) -> tuple[Column, Any]:

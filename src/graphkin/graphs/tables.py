@@ -19,6 +19,7 @@ from graphkin.graphs.columns import (
     checked_kinds,
     kind_of_text,
     kinds_of_numbers,
+    nearly,
     of_categories,
     of_numbers,
     of_text,
@@ -230,7 +231,8 @@ def _kind(path: Path, name: str, column: Any, said: str | None) -> str | None:
     if column.null_count == len(column) or not (number or date or text):
         return None
     if said in NUMERIC and text:
-        raise GraphError(f"{path}: the column {name!r} must be numbers or dates to be of the kind {said}, found text.")
+        found = nearly(arrow.as_texts(column)) or "text"
+        raise GraphError(f"{path}: the column {name!r} must be numbers or dates to be of the kind {said}, found {found}.")
     if said is not None:
         return said
     if text:
@@ -241,7 +243,9 @@ def _kind(path: Path, name: str, column: Any, said: str | None) -> str | None:
 def _unclear(column: Any) -> str:
     if column.null_count == len(column):
         return "nothing"
-    return "text that hardly repeats" if arrow.is_text(column.type) else str(column.type)
+    if not arrow.is_text(column.type):
+        return str(column.type)
+    return nearly(arrow.as_texts(column)) or "text that hardly repeats"
 
 
 def _listed(names: Iterable[str]) -> str:
