@@ -34,8 +34,8 @@ with training-free baselines. `python scripts/results_pages.py` writes it from [
 runs](results/reproduction.json), so no number is typed by hand.
 
 The runs come from `graphkin reproduce` on one NVIDIA H200. Most rows without training, and the runs
-of kin, ran on a CPU. [What has been run](#what-has-been-run) lists what is complete and what is missing. For plots
-of the same runs, and the commit of each ("-dirty" means uncommitted changes):
+of kin, ran on a CPU. [What has been run](#what-has-been-run) lists what is complete and what is
+missing. For plots of the same runs, and the commit of each ("-dirty" means uncommitted changes):
 
 ```sh
 graphkin report docs/results/reproduction.json --out results.html
@@ -73,8 +73,8 @@ graphkin reproduce gca --datasets photo --rows "ideal (sees all labels)" --seeds
 """
 IN_SHORT = """## In short
 
-The default method, `kin`, the paper's methods, and the best training-free row ("best free"): test accuracy in percent by
-protocol grace. A dash means that the runs are still missing.
+The default method, `kin`, the paper's methods, and the best training-free row ("best free"): test
+accuracy in percent by protocol grace. A dash means that the runs are still missing.
 """
 PAPERS_IN_SHORT = """The paper's methods next to the published numbers, each by the protocol of its table:
 """
