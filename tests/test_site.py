@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -18,7 +19,7 @@ from nbclient import NotebookClient
 from sklearn.metrics import adjusted_rand_score
 
 import graphkin
-from scripts import example_tables
+from scripts import example_tables, readme_output
 from tests.documents import ROOT, blocks, page, part_of_cora, run_shown
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -50,6 +51,11 @@ def test_the_readme_is_short_and_opens_with_the_two_commands() -> None:
     assert len(README.splitlines()) <= 120
     assert blocks("sh", README)[0].startswith("make demo")
     assert "\nmake test" in blocks("sh", README)[0]
+
+
+def test_the_readme_shows_what_its_lines_printed() -> None:
+    run = json.loads(readme_output.RUN.read_text(encoding="utf-8"))
+    assert readme_output.shown(README) == (run["code"], run["printed"])
 
 
 @pytest.mark.slow
