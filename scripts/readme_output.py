@@ -7,7 +7,7 @@ import io
 import re
 from pathlib import Path
 
-from graphkin.support.environment import environment
+from graphkin.support.environment import commit, environment
 from graphkin.support.files import write_json
 
 ROOT = Path(__file__).parent.parent
@@ -28,5 +28,5 @@ if __name__ == "__main__":
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         exec(compile(code, "README.md", "exec"), {})
-    write_json(RUN, {"code": code, "printed": printed.getvalue(), **environment()})
+    write_json(RUN, {"code": code, "printed": printed.getvalue(), "commit": commit(), **environment()})
     README.write_text(text.replace(before, printed.getvalue()), encoding="utf-8")
