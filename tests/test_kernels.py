@@ -21,8 +21,9 @@ from graphkin.objectives.kernels import (
     two_view_loss,
 )
 from graphkin.objectives.kernels.fused import needs
-from graphkin.objectives.kernels.precision import of_encoder, products_in, resolved
+from graphkin.objectives.kernels.precision import of_encoder, resolved
 from graphkin.similarity import Stored
+from graphkin.support.products import products_in
 from graphkin.support.sparse import SparseMatrix
 from graphkin.weights import AllAlike, Attraction, Candidates, Linked, NodeWeights, OwnOnly, PositiveWeights, Repulsion
 from tests.cases import unit

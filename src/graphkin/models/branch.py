@@ -10,6 +10,7 @@ from torch.nn import functional as F
 
 from graphkin.graphs.arrays import Features
 from graphkin.models.layers import dropped, linear, norm_of
+from graphkin.support.products import times
 
 
 class Branch(nn.Module):
@@ -33,7 +34,7 @@ class Branch(nn.Module):
         rate = self.dropout if self.training else 0.0
         hidden: Tensor = self.bias
         for part, weight in zip(parts, self.first, strict=True):
-            hidden = hidden + dropped(part, rate, generator) @ weight
+            hidden = hidden + times(dropped(part, rate, generator), weight)
         hidden = self.norms[0](F.prelu(hidden, self.slopes[:1]))
         output: Tensor = self.norms[1](F.prelu(self.second(dropped(hidden, rate, generator)), self.slopes[1:]))
         return output

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from graphkin.graphs.arrays import Features
-from graphkin.support.randomness import chances, random_key
+from graphkin.support.products import affine
+from graphkin.support.randomness import chances, kept, random_key
 from graphkin.support.sparse import SparseMatrix
 
 ACTIVATIONS = ("relu", "prelu", "rrelu")
@@ -66,8 +67,7 @@ def dropped(x: Features, rate: float, generator: torch.Generator | None = None) 
     if rate == 0:
         return x
     values = x.values if isinstance(x, SparseMatrix) else x
-    kept = torch.rand(values.shape, generator=generator, device=values.device) >= rate
-    remaining = values * kept / (1 - rate)
+    remaining = values * kept(values.shape, rate, generator, values.device) / (1 - rate)
     return x.with_values(remaining) if isinstance(x, SparseMatrix) else remaining
 
 
@@ -89,9 +89,16 @@ def glorot(inputs: int, outputs: int, generator: torch.Generator) -> nn.Paramete
     return nn.Parameter(torch.empty(inputs, outputs, dtype=torch.float32).uniform_(-bound, bound, generator=generator))
 
 
-def linear(inputs: int, outputs: int, generator: torch.Generator) -> nn.Linear:
-    """``nn.Linear`` with its usual initialisation, drawn from ``generator`` and not from the global state."""
-    layer: nn.Linear = nn.utils.skip_init(nn.Linear, inputs, outputs, dtype=torch.float32)
+class Linear(nn.Linear):
+    """``nn.Linear`` in the precision that is set around it."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return affine(x, self.weight, self.bias)
+
+
+def linear(inputs: int, outputs: int, generator: torch.Generator) -> Linear:
+    """With the usual initialisation, drawn from ``generator`` and not from the global state."""
+    layer: Linear = nn.utils.skip_init(Linear, inputs, outputs, dtype=torch.float32)
     bound = 1 / math.sqrt(inputs)
     with torch.no_grad():
         layer.weight.uniform_(-bound, bound, generator=generator)

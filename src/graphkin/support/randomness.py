@@ -37,6 +37,15 @@ def chances(key: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     return (bits >> 11 & 2**53 - 1).double() * 2.0**-53
 
 
+def kept(shape: torch.Size, rate: float, source: torch.Generator | None, device: torch.device) -> Tensor:
+    """Flags, each of them false with the chance ``rate``; on a CPU with that chance to 16 bits, four from one random number."""
+    if device.type != "cpu":
+        return torch.rand(shape, generator=source, device=device) >= rate
+    count = shape.numel()
+    bits = torch.empty(-(-count // 4), dtype=torch.int64).random_(-(2**63), None, generator=source).view(torch.int16)
+    return (bits[:count] >= min(round(rate * 2**16), 2**16 - 1) - 2**15).view(shape)
+
+
 _GOLDEN, _FIRST, _SECOND = (constant - 2**64 for constant in (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB))
 
 

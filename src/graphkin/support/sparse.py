@@ -89,6 +89,11 @@ class SparseMatrix:
         return self.csr.values()
 
     @property
+    def density(self) -> float:
+        """The share of entries that are stored."""
+        return self.values.numel() / max(self.shape.numel(), 1)
+
+    @property
     def columns(self) -> Tensor:
         return self.csr.col_indices()
 

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from graphkin.errors import DivergedError, InputError
 from graphkin.methods import Method
-from graphkin.objectives.kernels.precision import products_in
 from graphkin.objectives.objective import Task
 from graphkin.support.parallel import peers
+from graphkin.support.products import products_in
 from graphkin.support.progress import Style
 from graphkin.support.progress import progress as show_progress
 from graphkin.support.signals import stop_after_epoch

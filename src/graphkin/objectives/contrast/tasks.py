@@ -10,10 +10,10 @@ from torch import Tensor
 
 from graphkin.graphs.arrays import Features
 from graphkin.models.neighbours import NeighbourPlan
-from graphkin.objectives.kernels.precision import products_in
 from graphkin.objectives.losses import TwoViewLoss
 from graphkin.objectives.objective import Setup, Task
 from graphkin.support.parallel import peers
+from graphkin.support.products import products_in
 from graphkin.support.randomness import generator
 from graphkin.support.sparse import SparseMatrix
 from graphkin.weights import NodeWeights
@@ -107,6 +107,5 @@ class SampledTask(ContrastTask):
 
 def faster_on_its_device(x: Features) -> Features:
     if isinstance(x, SparseMatrix) and x.device.type == "cuda":
-        dense_enough = x.values.numel() > DENSE_ABOVE * x.shape[0] * x.shape[1]
-        return x.to_dense() if dense_enough else x
+        return x.to_dense() if x.density > DENSE_ABOVE else x
     return x

@@ -15,8 +15,9 @@ from graphkin.objectives import reference as objective
 from graphkin.objectives.kernels import blocked, symmetric
 from graphkin.objectives.kernels.fused import needs as fused
 from graphkin.objectives.kernels.gradient import with_gradient
-from graphkin.objectives.kernels.precision import PRECISIONS, products_in, resolved
+from graphkin.objectives.kernels.precision import PRECISIONS, resolved
 from graphkin.objectives.kernels.problem import Case, Problem
+from graphkin.support.products import products_in
 from graphkin.weights import Candidates, NodeWeights, StoredWeights
 
 TRUSTED_TAU = 0.1

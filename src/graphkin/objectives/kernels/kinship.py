@@ -14,7 +14,8 @@ from torch import Tensor
 
 from graphkin.errors import check_range
 from graphkin.objectives.kernels.gradient import with_gradient
-from graphkin.objectives.kernels.precision import product, products_in
+from graphkin.objectives.kernels.precision import product
+from graphkin.support.products import products_in
 from graphkin.weights import NONE
 
 Shares = Callable[[Tensor], Tensor | None]

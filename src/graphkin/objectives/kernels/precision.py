@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from graphkin.objectives.kernels.problem import Case
+from graphkin.support.products import multiplies_bf16_fast
 
 PRECISIONS = ("auto", "float32", "tf32", "bf16")
 EXACT_UP_TO = 4096
 """nodes up to which a GPU's float32 products cost little"""
+EXACT_ON_CPU_UP_TO = 1024
+"""the same of a CPU"""
 
 
 def resolved(precision: str, implementation: str, case: Case) -> str:
@@ -34,22 +33,18 @@ def of_encoder(precision: str, nodes: int) -> str:
     return "float32" if exact else "tf32"
 
 
+def of_rows(precision: str, rows: int, device: torch.device) -> str:
+    """What steps that take so many rows of features compute with, encoder and objective alike.
+
+    "auto" is TF32 on a GPU and bf16 on a CPU that multiplies it fast; float32 where there are few rows, or neither.
+    """
+    if device.type == "cuda":
+        return of_encoder(precision, rows) if precision == "auto" else precision
+    if precision == "auto":
+        return "bf16" if rows > EXACT_ON_CPU_UP_TO and multiplies_bf16_fast(device) else "float32"
+    return "float32" if precision == "tf32" else precision
+
+
 def product(a: Tensor, b: Tensor, precision: str) -> Tensor:
     """``a @ b``; with "bf16" of rounded operands, and rounded itself, which recent CPUs multiply several times faster."""
     return (a.bfloat16() @ b.bfloat16()).to(a.dtype) if precision == "bf16" else a @ b
-
-
-@contextmanager
-def products_in(precision: str, device: torch.device) -> Iterator[None]:
-    """PyTorch's products of float32 matrices on NVIDIA GPUs in TF32 where less than float32 is wanted, else as they are set."""
-    if device.type != "cuda" or precision == "float32":
-        yield
-        return
-    switch: Any = torch.backends.cuda.matmul
-    name, on = ("fp32_precision", "tf32") if hasattr(switch, "fp32_precision") else ("allow_tf32", True)
-    before = getattr(switch, name)
-    setattr(switch, name, on)
-    try:
-        yield
-    finally:
-        setattr(switch, name, before)

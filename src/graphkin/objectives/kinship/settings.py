@@ -37,8 +37,9 @@ class Kinship(Objective):
 
     ``both_views`` compares an anchor with the nodes of its own pass too, ``symmetric`` takes the rows of both passes as
     anchors. ``projector`` is the hidden width of the projector (None: the encoder's). ``precision`` is that of the products of
-    embeddings: "float32", "tf32", "bf16", or "auto", which on a GPU is TF32 for more than 4,096 nodes in a step and float32
-    otherwise; the encoder multiplies in TF32 wherever the objective may be less exact than float32.
+    embeddings and of the encoder: "float32", "tf32", "bf16", or "auto". That is TF32 on a GPU for more than 4,096 nodes in a
+    step, bf16 on a CPU that multiplies it fast for more than 1,024, and float32 otherwise. On a GPU the encoder multiplies in
+    TF32 at least.
 
     With ``anchors`` in the method's sampling, a step draws this many nodes and one positive of each from the 128 largest p_ij;
     the positives that were drawn are the candidates.

@@ -17,11 +17,14 @@ from graphkin.models.pieces import Pieces
 from graphkin.models.views import isolated, whole_graph
 from graphkin.objectives.contrast.tasks import faster_on_its_device
 from graphkin.objectives.kernels.kinship import Form, Shares, kinship_loss
-from graphkin.objectives.kernels.precision import products_in
 from graphkin.objectives.objective import Setup, Task
+from graphkin.support.products import products_in
 from graphkin.support.randomness import chances, generator, random_key
 from graphkin.support.sparse import SparseMatrix
 from graphkin.weights import NodeWeights, ShortLists
+
+DENSE_ROWS_ABOVE = 0.1
+"""share of stored values from which a CPU multiplies dense rows faster"""
 
 
 class _TwoPasses(Task):
@@ -128,12 +131,14 @@ class SampledKinshipTask(_TwoPasses):
 
 
 def rows_of(x: Features | Pieces) -> Callable[[Tensor], Any]:
-    """A function from nodes to their rows, which never waits for a GPU; sparse features stay sparse on a CPU."""
+    """A function from nodes to their rows, which never waits for a GPU; on a CPU, few stored values stay sparse."""
     if isinstance(x, Pieces):
         parts = {name: rows_of(part) for name, part in x.parts.items()}
         return lambda nodes: Pieces({name: rows(nodes) for name, rows in parts.items()})
     if isinstance(x, SparseMatrix):
-        return x.some_rows if x.device.type == "cpu" else dense_rows_of(x)
+        if x.device.type != "cpu":
+            return dense_rows_of(x)
+        return x.rows if x.density > DENSE_ROWS_ABOVE else x.some_rows
     return lambda nodes: x[nodes]
 
 
