@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from graphkin import SparseMatrix
 from graphkin.models.branch import Branch
-from graphkin.models.layers import NORMS, dropped
+from graphkin.models.layers import NORMS, dropped, leaky
 
 
 def draw(seed: int = 0) -> torch.Generator:
@@ -99,3 +99,15 @@ def test_one_generator_gives_the_same_parameters() -> None:
     one, again, other = (Branch([5, 3], 7, 4, 0.5, "layer", draw(seed)) for seed in (0, 0, 1))
     assert all(torch.equal(a, b) for a, b in zip(one.parameters(), again.parameters(), strict=True))
     assert not torch.equal(one.first[0], other.first[0])
+
+
+def test_the_leaky_function_is_prelu_with_its_gradients() -> None:
+    x = torch.tensor([[-2.0, -0.0, 0.0], [1.0, 3.0, -0.5]], dtype=torch.float64, requires_grad=True)
+    slope = torch.tensor([0.25], dtype=torch.float64, requires_grad=True)
+    grad = torch.tensor([[1.0, 2.0, -3.0], [0.5, -1.0, 4.0]], dtype=torch.float64)
+    assert torch.equal(leaky(x, slope), F.prelu(x, slope))
+    found, wanted = (torch.autograd.grad(f(x, slope), [x, slope], grad) for f in (leaky, F.prelu))
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one, other)
+    away = x.detach().clone().where(x != 0, 0.3).requires_grad_()
+    assert torch.autograd.gradcheck(leaky, (away, slope))

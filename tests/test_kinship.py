@@ -185,5 +185,7 @@ def test_bf16_is_close() -> None:
 
 
 def test_a_block_holds_so_many_pairs() -> None:
-    assert [block_of(n) for n in (1, 100, 2**13, 2**20, 2**30)] == [1, 100, 2**11, 2**4, 1]
+    cpu, gpu = torch.device("cpu"), torch.device("cuda")
+    assert [block_of(n, gpu) for n in (1, 100, 2**13, 2**20, 2**30)] == [1, 100, 2**11, 2**4, 1]
+    assert [block_of(n, cpu) for n in (1, 100, 2**11, 2**13, 2**20)] == [1, 100, 2**8, 2**6, 2**6]
     assert math.isfinite(float(kinship_loss(*views_of(5, 2), lambda rows: None, Form())))

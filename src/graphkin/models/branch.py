@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from graphkin.graphs.arrays import Features
-from graphkin.models.layers import dropped, linear, norm_of
+from graphkin.models.layers import dropped, leaky, linear, norm_of
 from graphkin.support.products import times
 
 
@@ -35,6 +34,6 @@ class Branch(nn.Module):
         hidden: Tensor = self.bias
         for part, weight in zip(parts, self.first, strict=True):
             hidden = hidden + times(dropped(part, rate, generator), weight)
-        hidden = self.norms[0](F.prelu(hidden, self.slopes[:1]))
-        output: Tensor = self.norms[1](F.prelu(self.second(dropped(hidden, rate, generator)), self.slopes[1:]))
+        hidden = self.norms[0](leaky(hidden, self.slopes[:1]))
+        output: Tensor = self.norms[1](leaky(self.second(dropped(hidden, rate, generator)), self.slopes[1:]))
         return output

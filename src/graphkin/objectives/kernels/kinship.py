@@ -14,14 +14,14 @@ from torch import Tensor
 
 from graphkin.errors import check_range
 from graphkin.objectives.kernels.gradient import with_gradient
-from graphkin.objectives.kernels.precision import product
+from graphkin.objectives.kernels.precision import operand, product
 from graphkin.support.products import products_in
 from graphkin.weights import NONE
 
 Shares = Callable[[Tensor], Tensor | None]
 """p of some rows over all nodes [B, N], in memory of its own; None: the counterpart is the only positive of every node"""
-PAIRS = 2**24
-"""of nodes that are compared at a time"""
+PAIRS = {"cpu": 2**19, "cuda": 2**24}
+"""of nodes that are compared at a time: on a CPU, what stays in a core's cache"""
 BLOCKS, BLOCKS_OF_BOTH_VIEWS, BLOCKS_OF_WEIGHTS, BLOCKS_OF_DROPS = 6, 10, 12, 10
 """of anchors by candidates in float32 that a step holds at the peak; and those of weights that it computes, and drops"""
 
@@ -40,16 +40,17 @@ class Form:
         check_range("tau", self.tau, above=0)
 
 
-def block_of(nodes: int) -> int:
+def block_of(nodes: int, device: torch.device) -> int:
     """Anchors that are compared with so many nodes at a time."""
-    return max(min(PAIRS // nodes, nodes), 1)
+    fewest = 64 if device.type == "cpu" else 1
+    return min(max(PAIRS[device.type] // nodes, fewest), nodes)
 
 
-def memory(nodes: int, *, both_views: bool, computes_weights: bool, drops: bool) -> int:
+def memory(nodes: int, device: torch.device, *, both_views: bool, computes_weights: bool, drops: bool) -> int:
     """Bytes of a step at the peak, besides embeddings, their gradients and stored weights."""
     blocks = BLOCKS_OF_BOTH_VIEWS if both_views else BLOCKS
     blocks += (BLOCKS_OF_WEIGHTS if computes_weights else 0) + (BLOCKS_OF_DROPS if drops else 0)
-    return blocks * 4 * block_of(nodes) * nodes
+    return blocks * 4 * block_of(nodes, device) * nodes
 
 
 def kinship_loss(u: Tensor, v: Tensor, shares: Shares, form: Form, block: int | None = None) -> Tensor:
@@ -64,9 +65,10 @@ def kinship_loss(u: Tensor, v: Tensor, shares: Shares, form: Form, block: int | 
 
 def loss_and_gradient(u: Tensor, v: Tensor, shares: Shares, form: Form, block: int | None = None) -> tuple[Tensor, Tensor]:
     total, gradient = u.new_zeros(()), u.new_zeros(2, *u.shape)
+    u, v = operand(u, form.precision), operand(v, form.precision)
     sides = [(u, v, gradient[0], gradient[1]), (v, u, gradient[1], gradient[0])][: 2 if form.symmetric else 1]
     first = 0
-    for rows in torch.arange(len(u), device=u.device).split(block or block_of(len(u))):
+    for rows in torch.arange(len(u), device=u.device).split(block or block_of(len(u), u.device)):
         attracting = shares(rows)
         for view, other, grad_view, grad_other in sides:
             total += _some_anchors(slice(first, first + len(rows)), view, other, attracting, form, (grad_view, grad_other))
@@ -98,7 +100,8 @@ def _some_anchors(
             block.sub_(p)
     if shares is None:
         own.sub_(1)
-    for block, there, grad in zip(scores, candidates, grads_of, strict=True):
+    for score, there, grad in zip(scores, candidates, grads_of, strict=True):
+        block = operand(score, form.precision)
         grads[0][rows] += product(block, there, form.precision) / form.tau
         grad += product(block.T, scaled, form.precision)
     return (largest + total.log() - attracted).sum()

@@ -47,4 +47,9 @@ def of_rows(precision: str, rows: int, device: torch.device) -> str:
 
 def product(a: Tensor, b: Tensor, precision: str) -> Tensor:
     """``a @ b``; with "bf16" of rounded operands, and rounded itself, which recent CPUs multiply several times faster."""
-    return (a.bfloat16() @ b.bfloat16()).to(a.dtype) if precision == "bf16" else a @ b
+    return (a.bfloat16() @ b.bfloat16()).float() if precision == "bf16" else a @ b
+
+
+def operand(a: Tensor, precision: str) -> Tensor:
+    """``a`` as :func:`product` takes it, for one that is multiplied several times."""
+    return a.bfloat16() if precision == "bf16" else a

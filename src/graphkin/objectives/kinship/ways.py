@@ -62,6 +62,7 @@ def _all_nodes(graph: Graph, method: MethodLike, device: torch.device, stored: S
     reads = similarity_bytes(graph, method, stored, weights=True)
     step = kernel.memory(
         nodes,
+        device,
         both_views=objective.both_views,
         computes_weights=stored != "weights",
         drops=objective.drop_positives > 0,
@@ -80,7 +81,7 @@ def _some_nodes(graph: Graph, method: MethodLike, device: torch.device) -> Execu
     nodes, objective, count = graph.num_nodes, method.objective, method.sampling.anchors
     width, edges = sum(trained_widths_of(method.encoder, graph.num_features)), 2 * graph.num_edges + graph.num_nodes
     lists = 8 * nodes * min(LENGTH, nodes) + inputs_memory_of(method.encoder, nodes, graph.num_features)
-    step = kernel.memory(count, both_views=objective.both_views, computes_weights=False, drops=False)
+    step = kernel.memory(count, device, both_views=objective.both_views, computes_weights=False, drops=False)
     step += _projecting(objective, count, width) + 24 * count * LENGTH + 8 * nodes
     if declares(method.encoder, "sees_edges"):
         step += memory_of(method.encoder, nodes, edges, width)
