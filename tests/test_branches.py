@@ -14,6 +14,7 @@ from graphkin import GRACE, GRAPH_MLP, Branches, Fitted, Graph, Kinship, Method,
 from graphkin.errors import SettingError
 from graphkin.evaluation.baselines import untrained
 from graphkin.graphs.diffusion import pagerank_diffusion_plain
+from graphkin.models import pieces as smoothed
 from graphkin.models.encoder import trained_widths_of, width_of
 from graphkin.models.encoders import branches_module as module
 from graphkin.models.pieces import mean_length, pieces_of
@@ -254,3 +255,33 @@ def test_a_single_name_and_none_may_be_given_as_they_are() -> None:
     assert kin.configure(branches="x").settings()["branches"] == ("x",)
     assert kin.configure(branches=["x", "hop1"], free="none").settings()["free"] == ()
     assert kin.configure(free=None).settings()["free"] == ()
+
+
+def test_rows_in_blocks_are_the_embedding(small: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    fitted = fit(small, "kin", epochs=2, progress=False)
+    whole = fitted.embed(small)
+    monkeypatch.setattr(module, "ROWS", 7)
+    blocks = list(fitted.embed_in_blocks(small))
+    assert [len(block) for block in blocks] == [7, 7, 7, 7, 7, 5]
+    torch.testing.assert_close(torch.cat(blocks), whole)
+
+
+def test_many_smoothed_features_are_kept_in_half_the_memory(small: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    """bf16 moves an embedding little: rows stay within 1 % of their direction."""
+    exact = fit(small, "kin", epochs=3, progress=False).embed(small)
+    monkeypatch.setattr(smoothed, "EXACT_UP_TO", 0)
+    kept = smoothed.pieces_of(small, small.x, ["x", "hop1", "ppr0.1", "high"])
+    assert {name: part.dtype for name, part in kept.parts.items() if name != "x"} == dict.fromkeys(
+        ["hop1", "ppr0.1", "high"], torch.bfloat16
+    )
+    rounded = fit(small, "kin", epochs=3, progress=False).embed(small)
+    assert rounded.dtype == torch.float32 and not torch.equal(rounded, exact)
+    one, other = (torch.nn.functional.normalize(rows @ rows.T, dim=1) for rows in (exact, rounded))
+    assert (one * other).sum(dim=1).min() > 0.99
+
+
+def test_half_the_memory_is_in_the_plan() -> None:
+    assert smoothed.stored_as(smoothed.EXACT_UP_TO) == torch.float32
+    encoder, features = Branches(), 256
+    below, above = smoothed.EXACT_UP_TO // features, 2 * smoothed.EXACT_UP_TO // features
+    assert encoder.inputs_memory(above, features) < 1.2 * encoder.inputs_memory(below, features)

@@ -387,7 +387,7 @@ def test_an_internal_error_is_called_so(folder: Path, capsys: Capture, monkeypat
     def broken(*arguments: object, **options: object) -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr("graphkin.training.plan.Plan.fit", broken)
+    monkeypatch.setattr("graphkin.training.plan.Plan.fit_and_embed", broken)
     assert graphkin("fit", "small.npz") == 1
     assert "please report it" in capsys.readouterr().err
 

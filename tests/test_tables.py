@@ -14,7 +14,7 @@ import torch
 
 from graphkin import Graph, fit
 from graphkin.commands.cli import run
-from graphkin.errors import GraphError, SettingError
+from graphkin.errors import GraphError, OutputError, SettingError
 from graphkin.graphs.readers import open_graph
 from graphkin.training.embeddings import read_embeddings, write_embeddings
 
@@ -241,7 +241,7 @@ def test_ids_come_back_in_every_format(tmp_path: Path) -> None:
     names = np.array(["ann", 'b "o" b', "00,7", "zoë"], dtype=object)
     rows = torch.rand(4, 3, generator=torch.Generator().manual_seed(0))
     for kind in ("csv", "parquet", "npy"):
-        write_embeddings(tmp_path / f"z.{kind}", rows, names)
+        assert torch.equal(write_embeddings(tmp_path / f"z.{kind}", rows.split(3), 4, names), rows)
         found = read_embeddings(tmp_path / f"z.{kind}", names)
         np.testing.assert_allclose(found, rows.numpy(), rtol=1e-6)
     text = pa.csv.ConvertOptions(column_types={"id": pa.string()})
@@ -252,6 +252,15 @@ def test_ids_come_back_in_every_format(tmp_path: Path) -> None:
     np.testing.assert_allclose(backwards, rows.numpy()[::-1], rtol=1e-6)
     with pytest.raises(GraphError, match=r"z\.csv .*4 nodes"):
         read_embeddings(tmp_path / "z.csv", np.array(["x", "y", "z", "w"]))
+
+
+def test_rows_that_are_not_finite_leave_what_was_written_before(tmp_path: Path) -> None:
+    names, rows = np.array(["a", "b", "c"], dtype=object), torch.ones(3, 2)
+    write_embeddings(tmp_path / "z.npy", [rows], 3, names)
+    with pytest.raises(OutputError, match=r"finite.*z\.npy"):
+        write_embeddings(tmp_path / "z.npy", [rows[:2], torch.tensor([[torch.nan, 0]])], 3)
+    np.testing.assert_array_equal(read_embeddings(tmp_path / "z.npy", names[::-1]), rows.numpy())
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["z.ids.csv", "z.npy"]
 
 
 def test_other_names_for_the_ends_of_edges(tmp_path: Path) -> None:

@@ -18,9 +18,7 @@ def run(options: Embed) -> None:
         reading["columns"] = fitted.recipe.kinds | reading["columns"]
     graph = open_graph(options.graph, **reading)
     target = check_file(options.out, overwrite=options.overwrite)
-    embeddings = fitted.embed(graph)
-    write_embeddings(target, embeddings, graph.ids)
-    nodes, dimensions = embeddings.shape
+    nodes, dimensions = write_embeddings(target, fitted.embed_in_blocks(graph), graph.num_nodes, graph.ids).shape
     if options.as_json:
         print_json({"out": str(target), "nodes": nodes, "dimensions": dimensions, "notes": list(graph.notes)})
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,9 +62,9 @@ def run(options: Fit) -> None:
         )
         planned = plan(request.graph, request.method, device=options.device, memory=options.memory)
         folder = among.from_first(lambda: results_folder(options, request))
-        fitted = trained(options, planned, folder, among)
+        fitted, blocks = trained(options, planned, folder, among)
         if among.first:
-            record = written(options, request.graph, fitted, folder)
+            record = written(options, request.graph, fitted, blocks, folder)
             show(options, request.graph, fitted, record, folder)
     if fitted.interrupted and among.first:  # a process that failed early would have torchrun end the one that writes
         raise typer.Exit(status())
@@ -90,7 +91,7 @@ def results_folder(options: Fit, request: Request) -> Path:
     return prepare_folder(folder, overwrite=options.overwrite, resume=options.resumes)
 
 
-def trained(options: Fit, planned: Plan, folder: Path, among: Peers) -> Fitted:
+def trained(options: Fit, planned: Plan, folder: Path, among: Peers) -> tuple[Fitted, Iterator[torch.Tensor]]:
     """Each process of several keeps its own part of the PageRanks in the folder, and removes it."""
     if options.overwrite and not among.first:
         remove_own_pageranks(folder)
@@ -99,16 +100,16 @@ def trained(options: Fit, planned: Plan, folder: Path, among: Peers) -> Fitted:
         print("\n".join(planned.lines()), file=sys.stderr)
     checkpoint = folder / CHECKPOINT if options.resumes else None
     try:
-        fitted = planned.fit(options.seed, progress, checkpoint, options.checkpoint_every or 1)
+        fitted, blocks = planned.fit_and_embed(options.seed, progress, checkpoint, options.checkpoint_every or 1)
     except LostError as error:
         advice = "run the same command again to resume" if options.resumes else "with --checkpoint-every it could be resumed"
         raise LostError(f"{error}; {advice} from the last checkpoint") from error
     if not among.first and not fitted.interrupted:
         remove_own_pageranks(folder)
-    return fitted
+    return fitted, blocks
 
 
-def written(options: Fit, graph: Graph, fitted: Fitted, folder: Path) -> dict[str, Any]:
+def written(options: Fit, graph: Graph, fitted: Fitted, blocks: Iterator[torch.Tensor], folder: Path) -> dict[str, Any]:
     """Write the run, then score it; SIGTERM leaves no time for scores."""
 
     def score(rows: torch.Tensor) -> dict[str, Any]:
@@ -120,7 +121,7 @@ def written(options: Fit, graph: Graph, fitted: Fitted, folder: Path) -> dict[st
     source = source_of(options.graph, options)
     held_out = None if graph.held_out is None else links
     try:
-        record = write_run(folder, fitted, graph, None if terminated() else score, options.kind, source, held_out)
+        record = write_run(folder, fitted, graph, None if terminated() else score, options.kind, source, held_out, blocks)
     except BaseException:
         if (folder / "run.json").exists():
             print(f"graphkin: not scored; model and embeddings are in {folder}.", file=sys.stderr)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -143,17 +143,18 @@ def write_run(
     kind: str = "npy",
     source: dict[str, Any] | None = None,
     links: Callable[[Tensor], dict[str, Any]] | None = None,
+    blocks: Iterable[Tensor] | None = None,
 ) -> dict[str, Any]:
     """Write model, embeddings and run.json, each as soon as it is known, and return what run.json holds.
 
     Scores are added to run.json last: whatever happens while they are computed, the rest is on the disk.
-    ``source`` says where the graph came from; ``links`` are scores by held-out edges, of a graph that has some.
+    ``source`` says where the graph came from; ``links`` are scores by held-out edges, of a graph that has some; ``blocks`` are
+    the embeddings of the graph, where they are known already.
     """
     (folder / "run.json").unlink(missing_ok=True)
     fitted.save(folder / "model.graphkin")
-    embeddings = fitted.embed(graph)
-    written = folder / f"embeddings.{kind}"
-    write_embeddings(written, embeddings, graph.ids)
+    rows = fitted.embed_in_blocks(graph) if blocks is None else blocks
+    embeddings = write_embeddings(folder / f"embeddings.{kind}", rows, graph.num_nodes, graph.ids)
     write_held_out(folder, graph)
     of_earlier_runs = {f"embeddings.{one}" for one in FORMATS if one != kind}
     if kind != "npy" or graph.ids is None:

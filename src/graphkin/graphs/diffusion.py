@@ -54,7 +54,7 @@ def pagerank_diffusion(adjacency: SparseMatrix, x: Features, alpha: float) -> Te
     """
     steps = chebyshev_steps(alpha)
     out: Tensor | None = None
-    for first, block in _column_blocks(x):
+    for first, block in column_blocks(x):
         found = _chebyshev(adjacency, block, alpha, steps)
         if out is None:
             out = found.new_empty(x.shape[0], x.shape[1])
@@ -99,12 +99,12 @@ def _spread(adjacency: SparseMatrix, x: Features) -> Features:
         product = SparseMatrix.from_scipy(adjacency.to_scipy() @ x.to_scipy(), x.dtype)
         return product if product.values.numel() < SPARSE_BELOW * math.prod(product.shape) else product.to_dense()
     out = torch.empty(x.shape[0], x.shape[1], dtype=x.dtype, device=x.device)
-    for first, block in _column_blocks(x):
+    for first, block in column_blocks(x):
         out[:, first : first + block.shape[1]] = adjacency @ block
     return out
 
 
-def _column_blocks(x: Features) -> Iterator[tuple[int, Tensor]]:
+def column_blocks(x: Features) -> Iterator[tuple[int, Tensor]]:
     """Some columns at a time, dense, with the number of the first."""
     nodes, width = x.shape
     most = BLOCK_BYTES["cpu" if x.device.type == "cpu" else "cuda"]

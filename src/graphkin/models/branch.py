@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from graphkin.graphs.arrays import Features
-from graphkin.models.layers import dropped, leaky, linear, norm_of
+from graphkin.models.layers import dropped, exact, leaky, linear, norm_of
 from graphkin.support.products import times
 
 
@@ -33,7 +33,7 @@ class Branch(nn.Module):
         rate = self.dropout if self.training else 0.0
         hidden: Tensor = self.bias
         for part, weight in zip(parts, self.first, strict=True):
-            hidden = hidden + times(dropped(part, rate, generator), weight)
+            hidden = hidden + times(dropped(exact(part), rate, generator), weight)
         hidden = self.norms[0](leaky(hidden, self.slopes[:1]))
         output: Tensor = self.norms[1](leaky(self.second(dropped(hidden, rate, generator)), self.slopes[1:]))
         return output

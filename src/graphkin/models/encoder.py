@@ -8,7 +8,8 @@ generator that ``build`` gets, so that one seed gives one result. The rest is op
 An encoder may also take something else than features: ``inputs(graph, x, learned)`` computes it once for a graph, from what
 ``learn(graph, x)`` found on the graph of training. Buffers of the module with the same names keep that, and its ``learned()``
 gives it back. A module may have ``after_step()``, ``settle(inputs, view)``, called once after training, and
-``embed(inputs, view)``, which then gives the embeddings. What it takes it may say in bytes: ``memory(nodes, edges)`` of
+``embed(inputs, view)``, which then gives the embeddings; with ``embed_in_blocks(inputs, view)`` it gives their rows some at a
+time. What it takes it may say in bytes: ``memory(nodes, edges)`` of
 a step, ``inputs_memory`` and ``embedding_memory(nodes, num_features)``, ``parameter_bytes(num_features)``.
 :class:`~graphkin.models.encoders.branches.Branches` has them all.
 """

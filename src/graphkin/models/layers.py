@@ -109,6 +109,11 @@ class _Leaky(torch.autograd.Function):
         return to_x, (grad.flatten() @ x.clamp(max=0).flatten()).reshape(1)
 
 
+def exact(x: Features) -> Features:
+    """Features that are kept in bf16, in float32."""
+    return x.float() if isinstance(x, Tensor) and x.dtype == torch.bfloat16 else x
+
+
 class Projector(nn.Module):
     """The two-layer head behind the encoder that only training uses."""
 

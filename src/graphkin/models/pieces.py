@@ -11,7 +11,7 @@ takes words from one whose features stay as they are.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import torch
 from torch import Tensor
@@ -19,7 +19,7 @@ from torch import Tensor
 from graphkin.errors import SettingError, shown
 from graphkin.graphs.adjacency import normalised_adjacency
 from graphkin.graphs.arrays import Features
-from graphkin.graphs.diffusion import pagerank_diffusion, powers, unit_length
+from graphkin.graphs.diffusion import column_blocks, pagerank_diffusion, powers, unit_length
 from graphkin.graphs.graph import Graph
 from graphkin.support.axes import principal_axes, simple_axes
 from graphkin.support.sparse import SparseMatrix
@@ -31,6 +31,10 @@ ROUNDING = 1e-5
 """A difference of rows of length 1 that is shorter is none."""
 SMALLEST_RESTART = 0.001
 """With less, diffusion takes thousands of steps."""
+EXACT_UP_TO = 2**27
+"""numbers of a smoothed piece that are kept in float32; more of them are rounded to bf16, in half the memory"""
+ROWS = 2**16
+"""that are scaled at a time"""
 
 
 class Pieces:
@@ -92,19 +96,52 @@ def pieces_of(
     """The named pieces of a graph's features ``x``. With a ``length``, rows keep theirs, which that one divides."""
     x = unit_length(x) if length is None else _dense(x) / length
     wanted = sorted(set(names))
-    found = [NAME.fullmatch(name) for name in wanted]
-    hops = {name: int(match["hops"]) for name, match in zip(wanted, found, strict=True) if match and match["hops"]}
-    alphas = {name: float(match["alpha"]) for name, match in zip(wanted, found, strict=True) if match and match["alpha"]}
     parts: dict[str, Features] = {FEATURES: x} if FEATURES in wanted else {}
-    if hops or alphas or HIGH_PASS in wanted:
-        adjacency = _adjacency(graph)
-        turned = _dense(x) if basis is None else x @ basis
-        parts |= zip(hops, powers(adjacency, turned, hops.values()), strict=True)
-        parts |= {name: pagerank_diffusion(adjacency, turned, alpha) for name, alpha in alphas.items()}
-        if HIGH_PASS in wanted:
-            difference = turned - adjacency @ turned
-            parts[HIGH_PASS] = difference.masked_fill(difference.norm(dim=1, keepdim=True) < ROUNDING, 0)
-    return Pieces({name: unit_length(parts[name]) if length is None else parts[name] for name in wanted})
+    smoothed = [name for name in wanted if name != FEATURES]
+    if smoothed:
+        parts |= _smoothed(_adjacency(graph), x if basis is None else x @ basis, smoothed, unit=length is None)
+    return Pieces({name: parts[name] for name in wanted})
+
+
+def stored_as(numbers: int) -> torch.dtype:
+    """How so many smoothed features are kept."""
+    return torch.float32 if numbers <= EXACT_UP_TO else torch.bfloat16
+
+
+def _smoothed(adjacency: SparseMatrix, x: Features, names: list[str], *, unit: bool) -> dict[str, Tensor]:
+    """Some columns at a time, so that little more than the result is held; with ``unit``, rows have length 1."""
+    kept = stored_as(x.shape[0] * x.shape[1]) if x.dtype == torch.float32 else x.dtype
+    found = {name: torch.empty(x.shape[0], x.shape[1], dtype=kept, device=x.device) for name in names}
+    for first, block in column_blocks(x):
+        for name, columns in _smoothed_columns(adjacency, block, names):
+            assert isinstance(columns, Tensor)
+            found[name][:, first : first + block.size(1)] = columns
+    for name, piece in found.items():
+        for rows in piece.split(ROWS):
+            values = rows.to(x.dtype)
+            if name == HIGH_PASS:
+                values = values.masked_fill(values.norm(dim=1, keepdim=True) < ROUNDING, 0)
+            rows.copy_(unit_length(values) if unit else values)
+    return found
+
+
+def in_columns(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    """A function of columns, some at a time, kept as ``x`` is and computed in float32 where that is bf16."""
+    found = torch.empty_like(x)
+    for first, block in column_blocks(x):
+        found[:, first : first + block.size(1)] = function(block.float())
+    return found
+
+
+def _smoothed_columns(adjacency: SparseMatrix, x: Tensor, names: list[str]) -> Iterator[tuple[str, Features]]:
+    matches = [(name, NAME.fullmatch(name)) for name in names]
+    hops = {name: int(match["hops"]) for name, match in matches if match and match["hops"]}
+    yield from zip(hops, powers(adjacency, x, hops.values()), strict=True)
+    for name, match in matches:
+        if match and match["alpha"]:
+            yield name, pagerank_diffusion(adjacency, x, float(match["alpha"]))
+        elif name == HIGH_PASS:
+            yield name, x - adjacency @ x
 
 
 def _adjacency(graph: Graph) -> SparseMatrix:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -20,24 +22,44 @@ def column_names(width: int) -> list[str]:
     return [f"e{i}" for i in range(width)]
 
 
-def write_embeddings(path: Path, embeddings: Tensor, ids: np.ndarray | None = None) -> None:
-    """As the suffix says: .parquet and .csv with a column of ids, .npy with the ids of its rows in a file beside it."""
-    if not torch.isfinite(embeddings).all():
-        raise OutputError(f"embeddings must be finite, found NaN or infinite values: {path} is not written.")
+def write_embeddings(path: Path, blocks: Iterable[Tensor], nodes: int, ids: np.ndarray | None = None) -> Tensor:
+    """Write the embeddings of so many nodes, which come in blocks of rows, and give them back.
+
+    As the suffix says: .parquet and .csv with a column of ids, .npy with the ids of its rows in a file beside it. To .npy the
+    rows are written as they come, and what is given back is mapped from the file: they are never all in memory.
+    """
+    rows = (_checked(path, block.cpu().numpy()) for block in blocks)
     if path.suffix in (".parquet", ".csv"):
-        _write_table(path, embeddings.cpu().numpy(), ids)
-        return
+        whole = np.concatenate(list(rows))
+        _write_table(path, whole, ids)
+        return torch.from_numpy(whole)
+    beside = path.with_suffix(".ids.csv")
 
     def write(file: Path) -> None:
-        with file.open("wb") as stream:
-            np.save(stream, embeddings.cpu().numpy(), allow_pickle=False)
+        _write_npy(file, rows, nodes)
+        if path.exists():
+            beside.unlink(missing_ok=True)
 
-    if path.exists():
-        path.with_suffix(".ids.csv").unlink(missing_ok=True)
     write_whole(path, write)
     if ids is not None:
         text = "".join(f"{line}\n" for line in ["id", *map(_quoted, ids)])
-        write_whole(path.with_suffix(".ids.csv"), lambda file: file.write_text(text, encoding="utf-8"))
+        write_whole(beside, lambda file: file.write_text(text, encoding="utf-8"))
+    return torch.from_numpy(np.load(path, mmap_mode="c", allow_pickle=False))
+
+
+def _checked(path: Path, rows: np.ndarray) -> np.ndarray:
+    if not np.isfinite(rows).all():
+        raise OutputError(f"embeddings must be finite, found NaN or infinite values: {path} is not written.")
+    return rows
+
+
+def _write_npy(file: Path, blocks: Iterator[np.ndarray], nodes: int) -> None:
+    first, npy = next(blocks), cast(Any, np.lib.format)
+    header = {"descr": npy.dtype_to_descr(first.dtype), "fortran_order": False, "shape": (nodes, first.shape[1])}
+    with file.open("wb") as stream:
+        npy.write_array_header_1_0(stream, header)
+        for rows in itertools.chain([first], blocks):
+            stream.write(np.ascontiguousarray(rows).data)
 
 
 def read_embeddings(path: Path, ids: np.ndarray | None = None) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,28 +73,37 @@ class Fitted:
         self.modules.to(device_named(str(device)))
         return self
 
-    @torch.no_grad()
     def embed(self, data: GraphLike) -> Tensor:
         """Embeddings [num_nodes, d] of this or another graph with the same features."""
+        blocks = list(self.embed_in_blocks(data))
+        return blocks[0] if len(blocks) == 1 else torch.cat(blocks)
+
+    @torch.no_grad()
+    def embed_in_blocks(self, data: GraphLike) -> Iterator[Tensor]:
+        """The rows of :meth:`embed` in their order, some at a time, so that they need not fit in memory; kin's encoder can."""
         graph = self._checked(data).to(self.device)
         settings = self.method.encoder
         encoder: Any = self.modules["encoder"].eval()
         features = features_for(settings, prepared_features(self.method, graph))
         x = inputs_of(settings, graph, features, encoder.learned() if hasattr(encoder, "learned") else {})
+        if hasattr(encoder, "embed_in_blocks"):
+            yield from encoder.embed_in_blocks(x, whole_graph(graph))
+            return
         if hasattr(encoder, "embed"):
-            found: Tensor = encoder.embed(x, whole_graph(graph))
-            return found
+            yield encoder.embed(x, whole_graph(graph))
+            return
         view = whole_graph(graph) if declares(settings, "sees_edges") else isolated(graph.num_nodes, self.device)
         widest = max(graph.num_features, *(weight.size(-1) for weight in encoder.parameters() if weight.dim() > 1), 1)
         layer = 4 * graph.num_nodes * widest
         embeddings: Tensor
         if layer > LAYER_AT_ONCE_BYTES and hasattr(encoder, "in_blocks"):
             embeddings = encoder.in_blocks(x, view.adjacency, max(LAYER_AT_ONCE_BYTES // (16 * widest), 1))
-            return embeddings
+            yield embeddings
+            return
         if layer > LAYER_AT_ONCE_BYTES:
             check_memory(f"embedding {graph.num_nodes:,} nodes at once ({type(settings).__name__} has no in_blocks)", 2 * layer)
         embeddings = encoder(x, view)
-        return embeddings
+        yield embeddings
 
     def embed_frame(self, data: GraphLike) -> pandas.DataFrame:
         """:meth:`embed` as a pandas DataFrame: columns e0, e1, ..., and the ids of nodes, or their indices, as its index."""

@@ -72,9 +72,16 @@ class Plan:
 
     def fit(self, seed: int, progress: Style = "none", checkpoint: Path | None = None, every: int = 50) -> Fitted:
         """Prepare and train; with a ``checkpoint`` that is there already, go on from it."""
+        return self.fit_and_embed(seed, progress, checkpoint, every)[0]
+
+    def fit_and_embed(
+        self, seed: int, progress: Style = "none", checkpoint: Path | None = None, every: int = 50
+    ) -> tuple[Fitted, Iterator[torch.Tensor]]:
+        """:meth:`fit`, and the embeddings of the graph in blocks of rows, which are computed as they are taken."""
         prepared = self.prepare(None if checkpoint is None else Path(f"{checkpoint}{PAGERANKS}"))
         checkpoints = [] if checkpoint is None else [self.checkpoint(checkpoint, every, seed)]
-        return prepared.train([seed], progress, self.title, checkpoints=checkpoints).fitted[0]
+        (fitted,) = prepared.train([seed], progress, self.title, checkpoints=checkpoints).fitted
+        return fitted, replace(prepared, for_objective=None).embed_in_blocks(fitted)
 
     def checkpoint(self, path: Path, every: int, seed: int, graph: Graph | None = None) -> Checkpoint:
         """Of the run of a seed; ``graph`` may have training labels of its own."""
@@ -182,13 +189,20 @@ class Prepared:
 
     def embed(self, fitted: Fitted) -> torch.Tensor:
         """``fitted.embed(graph)`` on the graph of training, without computing again what the encoder takes."""
+        return torch.cat(list(self.embed_in_blocks(fitted)))
+
+    def embed_in_blocks(self, fitted: Fitted) -> Iterator[torch.Tensor]:
+        """The rows of :meth:`embed` in their order, some at a time."""
         encoder: Any = fitted.modules["encoder"]
         if not hasattr(encoder, "embed"):
-            return fitted.embed(self.plan.graph.to(fitted.device))
-        home = fitted.device
-        found: torch.Tensor = encoder.to(self.plan.device).eval().embed(self.x, whole_graph(self.plan.graph)).to(home)
+            yield from fitted.embed_in_blocks(self.plan.graph.to(fitted.device))
+            return
+        home, view = fitted.device, whole_graph(self.plan.graph)
+        encoder.to(self.plan.device).eval()
+        blocks = encoder.embed_in_blocks(self.x, view) if hasattr(encoder, "embed_in_blocks") else [encoder.embed(self.x, view)]
+        for rows in blocks:
+            yield rows.to(home)
         encoder.to(home)
-        return found
 
     @property
     def _classes(self) -> int:

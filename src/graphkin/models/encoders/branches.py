@@ -10,6 +10,7 @@ from torch import Tensor
 
 from graphkin.errors import SettingError, check_choice, check_flag, check_range, check_whole, shown
 from graphkin.graphs.arrays import Features
+from graphkin.graphs.diffusion import NARROWEST
 from graphkin.graphs.graph import Graph
 from graphkin.models.encoders.branches_module import SAMPLE, BranchesEncoder, parts_of
 from graphkin.models.layers import NORMS
@@ -21,6 +22,7 @@ from graphkin.models.pieces import (
     check_piece,
     mean_length,
     pieces_of,
+    stored_as,
     width_of_piece,
 )
 from graphkin.support.components import register
@@ -139,15 +141,18 @@ class Branches:
         return 12 * 4 * nodes * (self.hidden + self.branch_width) * len(self.branches)
 
     def inputs_memory(self, nodes: int, num_features: int) -> int:
-        """Bytes of the smoothed features, and of as much again while they are computed."""
-        smoothed = [name for name in self.pieces if name != FEATURES]
-        return 4 * nodes * min(num_features, self.axes) * (len(smoothed) + 3)
+        """Bytes of the smoothed features, of axes before they are smoothed, and of the columns that are at work."""
+        smoothed, width = [name for name in self.pieces if name != FEATURES], min(num_features, self.axes)
+        kept = stored_as(nodes * width).itemsize * nodes * width * len(smoothed)
+        turned = 4 * nodes * width if self._turns(num_features) else 0
+        return kept + turned + 8 * 4 * nodes * NARROWEST
 
     def embedding_memory(self, nodes: int, num_features: int) -> int:
         """Bytes of the smoothed features, averaged outputs, the rows from which axes are found, and the embeddings."""
-        averaged = 2 * 2 * (self.blocks - len(self.branches)) * self.branch_width
+        outputs = nodes * self.branch_width
+        averaged = stored_as(outputs).itemsize * outputs * (2 * (self.blocks - len(self.branches)) + 1)
         rows = 4 * min(nodes, SAMPLE) * 2 * max(self.whole_width(num_features))
-        return self.inputs_memory(nodes, num_features) + 4 * nodes * (averaged + self.width_for(num_features)) + rows
+        return self.inputs_memory(nodes, num_features) + averaged + 4 * nodes * self.width_for(num_features) + rows
 
     def parameter_bytes(self, num_features: int) -> int:
         """Bytes of branches and axes."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -13,7 +13,8 @@ from torch.nn import functional as F
 from graphkin.graphs.arrays import Features
 from graphkin.graphs.diffusion import pagerank_diffusion
 from graphkin.models.branch import Branch
-from graphkin.models.pieces import Pieces, width_of_piece
+from graphkin.models.layers import exact
+from graphkin.models.pieces import Pieces, in_columns, stored_as, width_of_piece
 from graphkin.models.views import View
 from graphkin.support.axes import principal_axes
 from graphkin.support.randomness import generator as source_of
@@ -85,11 +86,14 @@ class BranchesEncoder(nn.Module):
             if axes.numel():
                 axes.copy_(principal_axes(_gram(rows, nodes), axes.size(0), axes.size(1), axes.device))
 
-    @torch.no_grad()
     def embed(self, x: Pieces, view: View) -> Tensor:
         """Branches and free parts along their axes, each of length 1 unless features keep theirs."""
+        return torch.cat(list(self.embed_in_blocks(x, view)))
+
+    @torch.no_grad()
+    def embed_in_blocks(self, x: Pieces, view: View) -> Iterator[Tensor]:
+        """The rows of :meth:`embed` in their order, some at a time."""
         smoothed = self._smoothed(x, view)
-        found = self.free_axes.new_empty(len(x), self.learned_axes.size(1) + self.free_axes.size(1))
         for some in torch.arange(len(x), device=x.device).split(ROWS):
             halves = []
             if self.learned_axes.numel():
@@ -97,8 +101,7 @@ class BranchesEncoder(nn.Module):
             if self.free_axes.numel():
                 free = self._free_rows(x, some) @ self.free_axes
                 halves.append(free if "length" in self.found else F.normalize(free, dim=1))
-            found[some] = torch.cat(halves, dim=1)
-        return found
+            yield torch.cat(halves, dim=1)
 
     def _outputs(self, branches: nn.ModuleList, x: Pieces, generator: torch.Generator | None = None) -> list[Tensor]:
         named = zip(branches, self.settings.branches, strict=True)
@@ -114,25 +117,30 @@ class BranchesEncoder(nn.Module):
                 if not averaged and not restart:
                     continue
                 unit = self._unit_outputs(branch, self.settings.branches[place], x)
-                outputs += [view.adjacency @ unit] if averaged else []
-                outputs += [pagerank_diffusion(view.adjacency, unit, restart)] if restart else []
+                outputs += [in_columns(lambda block: view.adjacency @ block, unit)] if averaged else []
+                outputs += (
+                    [in_columns(lambda block: pagerank_diffusion(view.adjacency, block, restart), unit)] if restart else []
+                )
             found.append(outputs)
         return found
 
     def _unit_outputs(self, branch: nn.Module, name: str, x: Pieces) -> Tensor:
-        blocks = torch.arange(len(x), device=x.device).split(ROWS)
-        return torch.cat([F.normalize(branch([_some(x[part], some) for part in parts_of(name)]), dim=1) for some in blocks])
+        width = self.settings.branch_width
+        found = torch.empty(len(x), width, dtype=stored_as(len(x) * width), device=x.device)
+        for some in torch.arange(len(x), device=x.device).split(ROWS):
+            found[some] = F.normalize(branch([_some(x[part], some) for part in parts_of(name)]), dim=1).to(found.dtype)
+        return found
 
     def _learned_rows(self, x: Pieces, smoothed: list[list[Tensor]], some: Tensor) -> Tensor:
         rows = x.mapped(lambda part: _some(part, some))
         stages = []
         for branches, averaged in zip((self.early, self.late), smoothed, strict=True):
-            blocks = [*self._outputs(branches, rows), *(block[some] for block in averaged)]
+            blocks = [*self._outputs(branches, rows), *(block[some].float() for block in averaged)]
             stages.append(torch.cat([F.normalize(block, dim=1) for block in blocks], dim=1))
         return torch.cat(stages, dim=1)
 
     def _free_rows(self, x: Pieces, some: Tensor) -> Tensor:
-        parts = [(weight, _some(x[name], some)) for name, weight in self.settings.weighted]
+        parts = [(weight, exact(_some(x[name], some))) for name, weight in self.settings.weighted]
         return torch.cat(
             [weight * (rows.to_dense() if isinstance(rows, SparseMatrix) else rows) for weight, rows in parts], dim=1
         )
