@@ -16,6 +16,7 @@ from graphkin.graphs.diffusion import (
     chebyshev_steps,
     pagerank_diffusion,
     pagerank_diffusion_plain,
+    pagerank_diffusions,
     plain_steps,
     powers,
     unit_length,
@@ -82,6 +83,24 @@ def test_the_number_of_steps_is_the_smallest_that_will_do() -> None:
         plain_steps(0)
     with refused(SettingError, "alpha", "1.5"):
         chebyshev_steps(1.5)
+
+
+def test_several_at_once_are_those_one_by_one(small: Graph) -> None:
+    adjacency, x = adjacency_of(small), sparse_like(40, 5, 1.0)
+    together = pagerank_diffusions(adjacency, x, ALPHAS)
+    for alpha, found in zip(ALPHAS, together, strict=True):
+        torch.testing.assert_close(found, pagerank_diffusion(adjacency, x, alpha), rtol=1e-12, atol=1e-14)
+        torch.testing.assert_close(found, by_iteration(adjacency, x, alpha), rtol=1e-10, atol=1e-12)
+
+
+def by_iteration(adjacency: SparseMatrix, x: torch.Tensor, alpha: float) -> torch.Tensor:
+    """h_{k+1} = h_{k−1} + ω_{k+1} ((1 − α) Â h_k + α x − h_{k−1}), ω_{k+1} = 1 / (1 − (1 − α)² ω_k / 4)."""
+    before, h, weight = x, x, 1.0
+    for step in range(chebyshev_steps(alpha)):
+        image = (1 - alpha) * (adjacency @ h) + alpha * x
+        weight = 1.0 if step == 0 else 1 / (1 - (1 - alpha) ** 2 * weight / (2 if step == 1 else 4))
+        before, h = h, image if step == 0 else torch.lerp(before, image, weight)
+    return h
 
 
 def test_sparse_features_give_the_same_and_stay_sparse_while_few_entries_are_filled(cora: Graph) -> None:

@@ -9,8 +9,9 @@ r"""Features spread over a graph without any training: powers of the adjacency, 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -52,15 +53,14 @@ def pagerank_diffusion(adjacency: SparseMatrix, x: Features, alpha: float) -> Te
     Chebyshev's iteration on the same equation: after K steps the rest is at most 1 / T_K(1 / (1 − α)) of the first one, so
     that a teleport of 0.05 takes 31 steps where the plain iteration takes 180.
     """
-    steps = chebyshev_steps(alpha)
-    out: Tensor | None = None
-    for first, block in column_blocks(x):
-        found = _chebyshev(adjacency, block, alpha, steps)
-        if out is None:
-            out = found.new_empty(x.shape[0], x.shape[1])
-        out[:, first : first + block.shape[1]] = found
-    assert out is not None, "a graph has at least one feature"
-    return out
+    return pagerank_diffusions(adjacency, x, [alpha])[0]
+
+
+def pagerank_diffusions(adjacency: SparseMatrix, x: Features, alphas: Sequence[float]) -> list[Tensor]:
+    """``pagerank_diffusion`` with several ``alphas``, in the steps of the smallest: all are sums of the same T_k(Â) x."""
+    factors = [chebyshev_factors(alpha) for alpha in alphas]
+    parts = [_chebyshev_sums(adjacency, block, factors) for _, block in column_blocks(x)]
+    return [blocks[0] if len(blocks) == 1 else torch.cat(blocks, dim=1) for blocks in zip(*parts, strict=True)]
 
 
 def pagerank_diffusion_plain(adjacency: SparseMatrix, x: Tensor, alpha: float) -> Tensor:
@@ -83,14 +83,36 @@ def chebyshev_steps(alpha: float) -> int:
     return 0 if alpha == 1 else math.floor(math.acosh(1 / REST) / math.acosh(1 / (1 - alpha))) + 1
 
 
-def _chebyshev(adjacency: SparseMatrix, x: Tensor, alpha: float, steps: int) -> Tensor:
-    """h_{k+1} = h_{k−1} + ω_{k+1} ((1 − α) Â h_k + α x − h_{k−1}), ω_{k+1} = 1 / (1 − (1 − α)² ω_k / 4)."""
-    before, h, weight = x, x, 1.0
-    for step in range(steps):
-        image = (adjacency @ h).mul_(1 - alpha).add_(x, alpha=alpha)
-        weight = 1.0 if step == 0 else 1 / (1 - (1 - alpha) ** 2 * weight / (2 if step == 1 else 4))
-        before, h = h, image if step == 0 else torch.lerp(before, image, weight)
-    return h
+def chebyshev_factors(alpha: float) -> np.ndarray:
+    """c_k with Σ_k c_k T_k(t) = f(t) + (1 − f(t)) T_K(t) / T_K(1 / (1 − α)): Chebyshev's iterate from x after K steps.
+
+    f(t) = α / (1 − (1 − α) t) is the limit.
+    """
+    steps = chebyshev_steps(alpha)
+    if steps == 0:
+        return np.ones(1)
+    rest = 1 / math.cosh(steps * math.acosh(1 / (1 - alpha)))
+
+    def iterate(t: np.ndarray) -> np.ndarray:
+        limit = alpha / (1 - (1 - alpha) * t)
+        found: np.ndarray = limit + (1 - limit) * rest * np.cos(steps * np.arccos(t))
+        return found
+
+    factors: np.ndarray = np.polynomial.chebyshev.chebinterpolate(iterate, steps)
+    return factors
+
+
+def _chebyshev_sums(adjacency: SparseMatrix, x: Tensor, factors: Sequence[np.ndarray]) -> list[Tensor]:
+    """Σ_k c_k T_k(Â) x for each c of ``factors``, by T_{k+1} = 2 Â T_k − T_{k−1}."""
+    sums = [x * float(factor[0]) for factor in factors]
+    before, now = x, x
+    for step in range(1, max(map(len, factors))):
+        image = adjacency @ now
+        before, now = now, image if step == 1 else image.mul_(2).sub_(before)
+        for found, factor in zip(sums, factors, strict=True):
+            if step < len(factor):
+                found.add_(now, alpha=float(factor[step]))
+    return sums
 
 
 def _spread(adjacency: SparseMatrix, x: Features) -> Features:

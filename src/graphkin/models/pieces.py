@@ -19,7 +19,7 @@ from torch import Tensor
 from graphkin.errors import SettingError, shown
 from graphkin.graphs.adjacency import normalised_adjacency
 from graphkin.graphs.arrays import Features
-from graphkin.graphs.diffusion import column_blocks, pagerank_diffusion, powers, unit_length
+from graphkin.graphs.diffusion import column_blocks, pagerank_diffusions, powers, unit_length
 from graphkin.graphs.graph import Graph
 from graphkin.support.axes import principal_axes, simple_axes
 from graphkin.support.sparse import SparseMatrix
@@ -137,11 +137,11 @@ def _smoothed_columns(adjacency: SparseMatrix, x: Tensor, names: list[str]) -> I
     matches = [(name, NAME.fullmatch(name)) for name in names]
     hops = {name: int(match["hops"]) for name, match in matches if match and match["hops"]}
     yield from zip(hops, powers(adjacency, x, hops.values()), strict=True)
-    for name, match in matches:
-        if match and match["alpha"]:
-            yield name, pagerank_diffusion(adjacency, x, float(match["alpha"]))
-        elif name == HIGH_PASS:
-            yield name, x - adjacency @ x
+    alphas = {name: float(match["alpha"]) for name, match in matches if match and match["alpha"]}
+    if alphas:
+        yield from zip(alphas, pagerank_diffusions(adjacency, x, list(alphas.values())), strict=True)
+    if HIGH_PASS in names:
+        yield HIGH_PASS, x - adjacency @ x
 
 
 def _adjacency(graph: Graph) -> SparseMatrix:

@@ -12,8 +12,8 @@ from graphkin.weights.candidates import Candidates
 from graphkin.weights.node import NodeWeights
 from graphkin.weights.transforms import NONE
 
-LENGTH = 128
-"""positives of a node that are listed, those of the largest weights"""
+LENGTH, LENGTH_OF_SIMILAR = 128, 64
+"""positives of a node that are listed, those of the largest weights; and where similar nodes alone are compared"""
 ROWS, PAIRS = 256, 2**24
 """nodes, and pairs of nodes, that are compared at a time, whichever is less"""
 ROWS_OF_SIMILAR = 128
@@ -30,11 +30,12 @@ class ShortLists:
     """[N, k], with a sum of 1, or of 0 for a node that no other attracts"""
 
     @staticmethod
-    def of(weights: NodeWeights, length: int = LENGTH) -> ShortLists:
+    def of(weights: NodeWeights, length: int | None = None) -> ShortLists:
         """One pass over the weights, which never makes an N×N matrix.
 
         Where ``weights.near`` names the similar nodes of a node, no others are looked at.
         """
+        length = length or (LENGTH if weights.near is None else LENGTH_OF_SIMILAR)
         size = (weights.num_nodes, max(min(length, weights.num_nodes - 1), 1))
         nodes = weights.all_nodes().int()[:, None].repeat(1, size[1])
         shares = torch.zeros(size, dtype=weights.dtype, device=weights.device)
