@@ -91,8 +91,8 @@ def test_sparse_features_and_blocks_give_the_same(small: Graph) -> None:
 
 @pytest.mark.parametrize("method", [TWO_VIEWS, plus(TWO_VIEWS), KIN, KIN.configure(anchors=12), KIN.configure(norm="batch")])
 def test_it_learns_and_is_inductive(small: Graph, method: Method, tmp_path: Any) -> None:
-    fitted, again = (fit(small, method, epochs=40, device="cpu") for _ in range(2))
-    assert sum(fitted.losses[-5:]) < sum(fitted.losses[:5]) and fitted.losses == again.losses
+    fitted, again = (fit(small, method, epochs=150, device="cpu") for _ in range(2))
+    assert sum(fitted.losses[-20:]) / 20 < sum(fitted.losses[:5]) / 5 and fitted.losses == again.losses
     found = fitted.embed(small)
     assert found.shape == (40, 6) and not found.requires_grad
     fitted.save(tmp_path / "model")
