@@ -126,11 +126,10 @@ def _smoothed(adjacency: SparseMatrix, x: Features, names: list[str], *, unit: b
 
 
 def in_columns(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """A function of columns, some at a time, kept as ``x`` is and computed in float32 where that is bf16."""
-    found = torch.empty_like(x)
+    """Replace columns by a function of them, some at a time, computed in float32 where ``x`` is bf16."""
     for first, block in column_blocks(x):
-        found[:, first : first + block.size(1)] = function(block.float())
-    return found
+        x[:, first : first + block.size(1)] = function(block.float())
+    return x
 
 
 def _smoothed_columns(adjacency: SparseMatrix, x: Tensor, names: list[str]) -> Iterator[tuple[str, Features]]:

@@ -110,17 +110,20 @@ class BranchesEncoder(nn.Module):
     def _smoothed(self, x: Pieces, view: View) -> list[list[Tensor]]:
         """For early and late branches, the outputs of length 1 that are averaged over neighbours, [N, branch_width] each."""
         restart, found = self.settings.diffuse_outputs, []
+
+        def average(block: Tensor) -> Tensor:
+            return view.adjacency @ block
+
+        def diffuse(block: Tensor) -> Tensor:
+            return pagerank_diffusion(view.adjacency, block, restart)
+
         for branches in (self.early, self.late):
-            outputs = []
+            outputs: list[Tensor] = []
             for place, branch in enumerate(branches):
-                averaged = place in self.settings.smoothed
-                if not averaged and not restart:
-                    continue
-                unit = self._unit_outputs(branch, self.settings.branches[place], x)
-                outputs += [in_columns(lambda block: view.adjacency @ block, unit)] if averaged else []
-                outputs += (
-                    [in_columns(lambda block: pagerank_diffusion(view.adjacency, block, restart), unit)] if restart else []
-                )
+                ways = [average] * (place in self.settings.smoothed) + [diffuse] * (restart > 0)
+                if ways:
+                    unit = self._unit_outputs(branch, self.settings.branches[place], x)
+                    outputs += [in_columns(way, unit if way is ways[-1] else unit.clone()) for way in ways]
             found.append(outputs)
         return found
 
