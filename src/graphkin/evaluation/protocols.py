@@ -11,8 +11,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graphkin.errors import SettingError, check_choice, check_text, unknown
+from graphkin.evaluation.habits import best_test, refit, swapped
 from graphkin.evaluation.links import found_again
-from graphkin.evaluation.scoring import NEIGHBOURS, Values, adam_regression, clustering, logistic_regression, search
+from graphkin.evaluation.scoring import (
+    NEIGHBOURS,
+    Values,
+    adam_regression,
+    clustering,
+    leaderboard,
+    logistic_regression,
+    search,
+)
 from graphkin.evaluation.split_sources import FEW_LABELS, PUBLIC, RANDOM, RANDOM_OR_PUBLIC, Option, SplitSource
 from graphkin.graphs.graph import Graph
 from graphkin.graphs.held_out import hold_out_edges
@@ -21,7 +30,27 @@ from graphkin.support.registry import Registry
 
 RESERVED = ("embeddings", "data", "protocol", "splits", "seed")
 ACCURACIES = {"accuracy": "test accuracy", "val_accuracy": "validation accuracy"}
+CLUSTERS = {"nmi": "normalised mutual information", "ari": "adjusted Rand index"}
+NEAREST = {f"sim@{k}": f"share of the {k} nearest nodes that share the node's class" for k in NEIGHBOURS}
 LINK_MEASURES = {"auc": "area under the ROC curve", "ap": "average precision"}
+HABITS: Mapping[str, tuple[str, str, Callable[..., Values]]] = {
+    "habit-refit": (
+        "not for own claims: as grace, but fitted again on training and validation nodes",
+        "probe fitted on training and validation nodes",
+        refit,
+    ),
+    "habit-swapped": (
+        "not for own claims: as grace, but with validation and test nodes swapped",
+        "validation and test nodes swapped",
+        swapped,
+    ),
+    "habit-best-test": (
+        "not for own claims: as gca, but at the epoch that is best on test nodes",
+        "epoch of the probe chosen on test nodes",
+        best_test,
+    ),
+}
+"""of published evaluations: what it is, in a phrase, and how it is scored"""
 
 
 @dataclass(frozen=True)
@@ -30,6 +59,8 @@ class Column:
 
     measure: str
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    protocol: str | None = None
+    """another protocol whose measure it is, on the same rows"""
 
 
 @dataclass(frozen=True)
@@ -112,6 +143,10 @@ class Protocol:
             raise SettingError(f"measures of {self.name} are numbers of labels per class, such as '3', found {name!r}.")
         return Column(next(iter(self.measures)), {"per_class": int(name)})
 
+    def scoring(self, column: Column) -> Protocol:
+        """The protocol that a column is scored by."""
+        return self if column.protocol is None else PROTOCOLS[column.protocol]
+
 
 def _a_tenth(graph: Graph, seed: int) -> Graph:
     return hold_out_edges(graph, seed=seed)
@@ -156,13 +191,13 @@ for _protocol in (
     Protocol(
         "clustering",
         "k-means into as many clusters as there are classes; rows of unit length",
-        {"nmi": "normalised mutual information", "ari": "adjusted Rand index"},
+        CLUSTERS,
         clustering,
     ),
     Protocol(
         "search",
         "similarity search: how many of a node's nearest nodes, by cosine, share its class",
-        {f"sim@{k}": f"share of the {k} nearest nodes that share the node's class" for k in NEIGHBOURS},
+        NEAREST,
         search,
     ),
     Protocol(
@@ -172,6 +207,23 @@ for _protocol in (
         found_again,
         needs_labels=False,
         hold_out=_a_tenth,
+    ),
+    Protocol(
+        "leaderboard",
+        "accuracy as grace, clustering and search of the same embeddings",
+        {**ACCURACIES, **CLUSTERS, "sim@5": NEAREST["sim@5"]},
+        leaderboard,
+        RANDOM,
+        columns={
+            "accuracy": Column("accuracy", {"ratio": 0.1}, "grace"),
+            **{name: Column(name, {}, "clustering") for name in CLUSTERS},
+            "sim@5": Column("sim@5", {}, "search"),
+            **{name: Column("accuracy", {}, name) for name in HABITS},
+        },
+    ),
+    *(
+        Protocol(name, description, {"accuracy": f"test accuracy, {habit}"}, score, RANDOM)
+        for name, (description, habit, score) in HABITS.items()
     ),
 ):
     PROTOCOLS.add(_protocol.name, _protocol)
