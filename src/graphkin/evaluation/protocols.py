@@ -112,7 +112,7 @@ class Protocol:
     @property
     def validates(self) -> bool:
         """Whether its main measure is also known on validation nodes."""
-        return f"val_{next(iter(self.measures))}" in self.measures
+        return self.validated(Column(next(iter(self.measures))))
 
     def settled(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The value of every option: the given one, checked, or its default."""
@@ -146,6 +146,10 @@ class Protocol:
     def scoring(self, column: Column) -> Protocol:
         """The protocol that a column is scored by."""
         return self if column.protocol is None else PROTOCOLS[column.protocol]
+
+    def validated(self, column: Column) -> bool:
+        """Whether a column is also known on validation nodes."""
+        return f"val_{column.measure}" in self.scoring(column).measures
 
 
 def _a_tenth(graph: Graph, seed: int) -> Graph:

@@ -127,7 +127,8 @@ class Experiment:
 
     def quantity(self, measure: str) -> str:
         """What a measure is, such as "test accuracy"."""
-        return self.scored_by.measures[self.scored_by.column(measure).measure]
+        column = self.scored_by.column(measure)
+        return self.scored_by.scoring(column).measures[column.measure]
 
     def seeds_of(self, row: ExperimentRow, dataset: str) -> range:
         wanted = row.seeds.get(dataset) if isinstance(row.seeds, Mapping) else row.seeds
