@@ -39,6 +39,9 @@ baseline = "best free"
 name = "GRACE"
 method = "grace"
 settings = { hidden = 8, epochs = 3 }
+[[rows]]
+name = "diffusion"
+method = "diffusion"
 """
 HABITS = DEFINITION.replace('"nmi", "ari", "sim@5"', '"habit-refit", "habit-swapped", "habit-best-test"')
 
@@ -101,7 +104,9 @@ def test_time_and_memory_of_training_come_with_their_machine(graph: Graph, tmp_p
         ((machine, cost),) = summary.cell("GRACE", "small", "nmi").costs.items()
         assert machine.startswith(("CPU, ", "NVIDIA")) and cost.runs == 2
         assert cost.seconds > 0 and cost.peak_bytes > 2**20
-        assert not summary.cell(BEST_FREE, "small", "nmi").costs, "nothing was trained"
+        for row in (BEST_FREE, "diffusion"):
+            assert summary.cell(row, "small", "nmi").count == 2
+            assert not summary.cell(row, "small", "nmi").costs, "nothing was trained"
         with closing(Store(tmp_path / "a.json", read_only=True)) as again:
             assert again.outcomes() == store.outcomes()
 

@@ -62,7 +62,7 @@ class Trial:
         return {str(self.per_class): self.protocol.column(str(self.per_class))}
 
     def alone(self, measure: str) -> tuple[Trial, str] | None:
-        """The trial and the measure with the same numbers by the protocol that a measure comes from; None if that is its own."""
+        """The trial and measure with the same numbers by the protocol that a measure comes from; None if that is its own."""
         column = self.columns[measure]
         if column.protocol is None:
             return None

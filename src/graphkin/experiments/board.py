@@ -1,0 +1,78 @@
+"""A leaderboard: the rows of experiments of protocol "leaderboard", side by side on all of their graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from graphkin.errors import SettingError
+from graphkin.experiments.definition import ExperimentRow
+from graphkin.experiments.summary import Cell, Cost, Summary
+
+PROTOCOL = "leaderboard"
+MEASURES = ("accuracy", "nmi", "ari", "sim@5")
+NOT_RUN, NOT_ASKED = "not run", "not asked for"
+
+
+class Place(NamedTuple):
+    """A row on a graph."""
+
+    row: str
+    dataset: str
+
+
+@dataclass(frozen=True)
+class Board:
+    rows: Mapping[str, ExperimentRow]
+    datasets: tuple[str, ...]
+    measures: tuple[str, ...]
+    """of :data:`MEASURES` those that an experiment asks for"""
+    cells: Mapping[tuple[str, str, str], Cell]
+    """by row, dataset and measure; a row that is not asked for on a dataset has none"""
+    cut_to: int | None = None
+    """epochs of every method, where the user chose another number: such runs are no results"""
+
+    def cell(self, row: str, dataset: str, measure: str) -> Cell:
+        return self.cells.get((row, dataset, measure), Cell({}, {}, 0))
+
+    def present(self, dataset: str, measure: str) -> dict[str, Cell]:
+        """The rows with results on a graph."""
+        return {row: cell for row in self.rows if (cell := self.cell(row, dataset, measure)).count}
+
+    def missing(self, row: str, dataset: str, measure: str) -> str:
+        """Why a cell is empty."""
+        return NOT_RUN if self.cell(row, dataset, measure).wanted else NOT_ASKED
+
+    def cost(self, row: str, dataset: str) -> tuple[str, Cost] | None:
+        """Of training, on the machine with the most runs of this cell; None where nothing was trained or run."""
+        found = [cost for measure in self.measures for cost in self.cell(row, dataset, measure).costs.items()]
+        return max(found, key=lambda one: one[1].runs, default=None)
+
+
+def board_of(summaries: Sequence[Summary]) -> Board | None:
+    """All experiments of the protocol together; None where there are none.
+
+    A row has the same settings in all of them: two settings under one name would be one row of the table.
+    """
+    found = [one for one in summaries if one.experiment.protocol == PROTOCOL]
+    if not found:
+        return None
+    rows: dict[str, ExperimentRow] = {}
+    cells: dict[tuple[str, str, str], Cell] = {}
+    known: dict[Place, object] = {}
+    for summary in found:
+        for row in summary.experiment.rows:
+            rows.setdefault(row.name, row)
+            for dataset in summary.experiment.datasets:
+                settings = (row.baseline, row.chosen(dataset, summary.cut_to))
+                if known.setdefault(Place(row.name, dataset), settings) != settings:
+                    raise SettingError(f"row {row.name!r} must have one setting on {dataset}, found two: give it another name.")
+                wanted = Cell({}, {}, len(summary.experiment.seeds_of(row, dataset)))
+                for measure in summary.experiment.measures:
+                    key = row.name, dataset, measure
+                    cells.setdefault(key, summary.cells.get(key, wanted))
+    asked = {measure for summary in found for measure in summary.experiment.measures}
+    datasets = dict.fromkeys(dataset for summary in found for dataset in summary.experiment.datasets)
+    measures = tuple(measure for measure in MEASURES if measure in asked)
+    return Board(rows, tuple(datasets), measures, cells, found[0].cut_to)
