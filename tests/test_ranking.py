@@ -12,7 +12,7 @@ from scipy import stats
 
 from graphkin.errors import SettingError
 from graphkin.experiments import PEERS, SEARCHES, ExperimentRow, experiment_named
-from graphkin.experiments.board import NOT_ASKED, NOT_RUN, Board, board_of
+from graphkin.experiments.board import NOT_ASKED, NOT_RUN, Board, joined
 from graphkin.experiments.ranking import Duel, best_on, compared, duels, holm, ranking
 from graphkin.experiments.summary import Cell, Cost, Summary
 from tests.reports import experiment
@@ -101,14 +101,13 @@ def test_experiments_are_joined_and_empty_cells_say_why() -> None:
         for name, rows in (("one", ROWS), ("two", ROWS[:1]))
     )
     cells = {("GRACE", "one", "accuracy"): Cell({0: 80.0}, {}, 4, costs={"CPU": Cost(2.0, math.nan, 1)})}
-    board = board_of([Summary(on_one, cells), Summary(on_two, {})])
-    assert board is not None and board.datasets == ("one", "two") and board.measures == ("accuracy",)
+    board = joined([Summary(on_one, cells), Summary(on_two, {})])
+    assert board.datasets == ("one", "two") and board.measures == ("accuracy",)
     assert board.missing("kin", "one", "accuracy") == NOT_RUN and board.missing("kin", "two", "accuracy") == NOT_ASKED
     assert board.cost("GRACE", "one") == ("CPU", Cost(2.0, math.nan, 1)) and board.cost("kin", "one") is None
-    assert board_of([Summary(experiment(), {})]) is None, "another protocol"
     other = replace(on_one, rows=(ExperimentRow("kin", "grace"),))
     with refused(SettingError, "'kin'", "one"):
-        board_of([Summary(on_one, {}), Summary(other, {})])
+        joined([Summary(on_one, {}), Summary(other, {})])
 
 
 def test_peers_ask_for_the_same_rows_everywhere_and_state_their_trials() -> None:

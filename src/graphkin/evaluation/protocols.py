@@ -219,10 +219,10 @@ for _protocol in (
         leaderboard,
         RANDOM,
         columns={
-            "accuracy": Column("accuracy", {"ratio": 0.1}, "grace"),
+            **{name: Column("accuracy", {}, name) for name in HABITS},
             **{name: Column(name, {}, "clustering") for name in CLUSTERS},
             "sim@5": Column("sim@5", {}, "search"),
-            **{name: Column("accuracy", {}, name) for name in HABITS},
+            "accuracy": Column("accuracy", {"ratio": 0.1}, "grace"),
         },
     ),
     *(

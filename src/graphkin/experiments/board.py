@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from graphkin.errors import SettingError
-from graphkin.experiments.definition import ExperimentRow
-from graphkin.experiments.summary import Cell, Cost, Summary
+from graphkin.evaluation.protocols import HABITS
+from graphkin.experiments.definition import Experiment, ExperimentRow
+from graphkin.experiments.store import Store
+from graphkin.experiments.summary import Cell, Cost, Summary, summarise
 
 PROTOCOL = "leaderboard"
 MEASURES = ("accuracy", "nmi", "ari", "sim@5")
@@ -29,7 +31,7 @@ class Board:
     measures: tuple[str, ...]
     """of :data:`MEASURES` those that an experiment asks for"""
     cells: Mapping[tuple[str, str, str], Cell]
-    """by row, dataset and measure; a row that is not asked for on a dataset has none"""
+    """by row, dataset and measure or habit; a row that is not asked for on a dataset has none"""
     cut_to: int | None = None
     """epochs of every method, where the user chose another number: such runs are no results"""
 
@@ -50,14 +52,24 @@ class Board:
         return max(found, key=lambda one: one[1].runs, default=None)
 
 
-def board_of(summaries: Sequence[Summary]) -> Board | None:
-    """All experiments of the protocol together; None where there are none.
+def board_of(experiments: Sequence[Experiment], store: Store, epochs: int | None = None) -> Board | None:
+    """All experiments of the protocol together, with the habits of their trained rows; None where there are none."""
+    chosen = [experiment for experiment in experiments if experiment.protocol == PROTOCOL]
+    asked = [one for experiment in chosen for one in (experiment, _habits(experiment)) if one is not None]
+    return joined([summarise(one, store, epochs) for one in asked]) if asked else None
+
+
+def _habits(experiment: Experiment) -> Experiment | None:
+    """The same runs, scored by the habits; best free leaves them out."""
+    rows = tuple(row for row in experiment.rows if row.trained)
+    return replace(experiment, measures=tuple(HABITS), rows=rows, base=None, published={}) if rows else None
+
+
+def joined(found: Sequence[Summary]) -> Board:
+    """Experiments side by side.
 
     A row has the same settings in all of them: two settings under one name would be one row of the table.
     """
-    found = [one for one in summaries if one.experiment.protocol == PROTOCOL]
-    if not found:
-        return None
     rows: dict[str, ExperimentRow] = {}
     cells: dict[tuple[str, str, str], Cell] = {}
     known: dict[Place, object] = {}

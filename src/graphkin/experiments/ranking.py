@@ -96,9 +96,12 @@ def _kind(difference: Difference) -> str:
 
 
 def best_on(board: Board, dataset: str, measure: str) -> list[str]:
-    """The row with the highest mean, then those that are not significantly below it, from the highest mean."""
+    """The row with the highest mean, then those that are not significantly below it, from the highest mean.
+
+    A row with fewer than half of its seeds comes after those with more.
+    """
     cells = board.present(dataset, measure)
-    ordered = sorted(cells, key=lambda row: -cells[row].mean)
+    ordered = sorted(cells, key=lambda row: (2 * cells[row].count < cells[row].wanted, -cells[row].mean))
     if not ordered:
         return []
     found = compared(board, dataset, measure)

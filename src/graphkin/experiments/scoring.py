@@ -68,7 +68,8 @@ def score_best_free(trial: Trial, graph: Graph, seed: int) -> Measured:
     A measure that validation nodes do not have is that of the row that is best by the first measure that they have.
     """
     judged = [name for name, column in trial.columns.items() if trial.protocol.validated(column)]
-    judging = replace(trial, only=tuple(judged or list(trial.protocol.columns)[:1]))
+    others = [name for name, column in trial.protocol.columns.items() if trial.protocol.validated(column)]
+    judging = replace(trial, only=tuple(judged or others))
     found = {name: score_free(judging, name, graph, seed) for name in FREE}
     best = {measure: max(found, key=lambda name: found[name].val[measure]) for measure in judging.columns}
     chosen = {measure: best.get(measure, next(iter(best.values()))) for measure in trial.columns}
