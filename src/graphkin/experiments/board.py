@@ -60,9 +60,9 @@ def board_of(experiments: Sequence[Experiment], store: Store, epochs: int | None
 
 
 def _habits(experiment: Experiment) -> Experiment | None:
-    """The same runs, scored by the habits; best free leaves them out."""
+    """The same runs as others evaluate them; best free leaves that out."""
     rows = tuple(row for row in experiment.rows if row.trained)
-    return replace(experiment, measures=tuple(HABITS), rows=rows, base=None, published={}) if rows else None
+    return replace(experiment, measures=(*HABITS, "gca"), rows=rows, base=None, published={}) if rows else None
 
 
 def joined(found: Sequence[Summary]) -> Board:

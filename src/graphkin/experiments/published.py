@@ -18,8 +18,8 @@ class Published:
     source: str
     values: Mapping[str, float | list[float]]
     """by dataset; a list is a range"""
-    habit: str | None = None
-    """the protocol that evaluates as its authors did, where that is not ours"""
+    protocol: str | None = None
+    """the one of ours that evaluates as its authors did, where that is not the leaderboard's"""
 
     def shown(self, dataset: str) -> str:
         value = self.values[dataset]

@@ -65,11 +65,11 @@ def score_free(trial: Trial, name: str, graph: Graph, seed: int) -> Measured:
 def score_best_free(trial: Trial, graph: Graph, seed: int) -> Measured:
     """For every measure the free row that is best on validation nodes, the first of equals.
 
-    A measure that validation nodes do not have is that of the row that is best by the first measure that they have.
+    A measure that validation nodes do not have is that of the row that is best by one that they have.
     """
     judged = [name for name, column in trial.columns.items() if trial.protocol.validated(column)]
     others = [name for name, column in trial.protocol.columns.items() if trial.protocol.validated(column)]
-    judging = replace(trial, only=tuple(judged or others))
+    judging = replace(trial, only=tuple(judged or others[-1:]))
     found = {name: score_free(judging, name, graph, seed) for name in FREE}
     best = {measure: max(found, key=lambda name: found[name].val[measure]) for measure in judging.columns}
     chosen = {measure: best.get(measure, next(iter(best.values()))) for measure in trial.columns}

@@ -63,9 +63,9 @@ def pairs_table(board: Board) -> str:
 
 
 def published_table(board: Board) -> str:
-    headings = ("", "graph", "ours, our protocol", "ours, their habit", "published", "where it was read")
+    headings = ("", "graph", "ours, our protocol", "ours, their evaluation", "published", "where it was read")
     found = beside_published(board)
-    return table(headings, [[one.row, one.graph, one.ours, one.habit, one.published, one.source] for one in found])
+    return table(headings, [[one.row, one.graph, one.ours, one.theirs, one.published, one.source] for one in found])
 
 
 def habits_table(board: Board) -> str:

@@ -1,4 +1,4 @@
-"""Our accuracies beside published ones: by our protocol, and by the habit of the published evaluation."""
+"""Our accuracies beside published ones: by our protocol, and by the one of ours that evaluates as they did."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from graphkin.experiments.published import published
 from graphkin.report.reading import counted, signed, spread
 
 AS_OURS = "as ours"
+HONEST = {"habit-refit": "accuracy", "habit-swapped": "accuracy", "habit-best-test": "gca"}
+"""what each habit is compared with: the same probe without it"""
 
 
 @dataclass(frozen=True)
@@ -20,8 +22,8 @@ class Beside:
     row: str
     graph: str
     ours: str
-    habit: str
-    """our accuracy by their habit"""
+    theirs: str
+    """our accuracy by the protocol that evaluates as they did"""
     published: str
     source: str
 
@@ -33,7 +35,7 @@ def beside_published(board: Board) -> list[Beside]:
             one.row,
             Experiment.heading(dataset),
             _shown(board, one.row, dataset, "accuracy"),
-            AS_OURS if one.habit is None else f"{_shown(board, one.row, dataset, one.habit)} (`{one.habit}`)",
+            AS_OURS if one.protocol is None else f"{_shown(board, one.row, dataset, one.protocol)} (`{one.protocol}`)",
             one.shown(dataset),
             f"[{one.mark}] {one.source}",
         )
@@ -45,7 +47,7 @@ def beside_published(board: Board) -> list[Beside]:
 
 
 def habit_gains(board: Board) -> list[tuple[str, list[str]]]:
-    """What each habit adds to the accuracy of each trained row: the mean over graphs, and the smallest and largest of them."""
+    """What each habit adds to each trained row: the mean over graphs, and the smallest and largest of them."""
     return [(row.name, [_gains(board, row.name, habit) for habit in HABITS]) for row in board.rows.values() if row.trained]
 
 
@@ -55,7 +57,7 @@ def _shown(board: Board, row: str, dataset: str, measure: str) -> str:
 
 
 def _gains(board: Board, row: str, habit: str) -> str:
-    pairs = [(board.cell(row, dataset, habit), board.cell(row, dataset, "accuracy")) for dataset in board.datasets]
+    pairs = [(board.cell(row, dataset, habit), board.cell(row, dataset, HONEST[habit])) for dataset in board.datasets]
     gains = [gain.points for inflated, honest in pairs if (gain := inflated.paired_with(honest)) is not None]
     if not gains:
         return NOT_RUN
