@@ -162,7 +162,9 @@ def test_the_document_is_the_committed_runs() -> None:
 def test_other_experiments_have_no_board(tmp_path: Path) -> None:
     store = Store(tmp_path / "a.sqlite")
     assert board_of([experiment_named("kin")], store) is None
-    empty = board_of([experiment_named("peers")], store)
+    peers = experiment_named("peers")
+    assert board_of([replace(peers, measures=("gca",))], store) is None, "no measure of the board"
+    empty = board_of([peers], store)
     assert empty is not None and empty.missing("kin", "cora", "nmi") == "not run"
     store.close()
 

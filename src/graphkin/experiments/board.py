@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 from graphkin.errors import SettingError
 from graphkin.evaluation.protocols import HABITS
@@ -17,14 +16,7 @@ MEASURES = ("accuracy", "nmi", "ari", "sim@5")
 NOT_RUN, NOT_ASKED = "not run", "not asked for"
 
 
-class Place(NamedTuple):
-    """A row on a graph."""
-
-    row: str
-    dataset: str
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Board:
     rows: Mapping[str, ExperimentRow]
     datasets: tuple[str, ...]
@@ -54,7 +46,7 @@ class Board:
 
 def board_of(experiments: Sequence[Experiment], store: Store, epochs: int | None = None) -> Board | None:
     """All experiments of the protocol together, with the habits of their trained rows; None where there are none."""
-    chosen = [experiment for experiment in experiments if experiment.protocol == PROTOCOL]
+    chosen = [one for one in experiments if one.protocol == PROTOCOL and set(one.measures) & set(MEASURES)]
     asked = [one for experiment in chosen for one in (experiment, _habits(experiment)) if one is not None]
     return joined([summarise(one, store, epochs) for one in asked]) if asked else None
 
@@ -72,13 +64,13 @@ def joined(found: Sequence[Summary]) -> Board:
     """
     rows: dict[str, ExperimentRow] = {}
     cells: dict[tuple[str, str, str], Cell] = {}
-    known: dict[Place, object] = {}
+    known: dict[tuple[str, str], object] = {}
     for summary in found:
         for row in summary.experiment.rows:
             rows.setdefault(row.name, row)
             for dataset in summary.experiment.datasets:
                 settings = (row.baseline, row.chosen(dataset, summary.cut_to))
-                if known.setdefault(Place(row.name, dataset), settings) != settings:
+                if known.setdefault((row.name, dataset), settings) != settings:
                     raise SettingError(f"row {row.name!r} must have one setting on {dataset}, found two: give it another name.")
                 wanted = Cell({}, {}, len(summary.experiment.seeds_of(row, dataset)))
                 for measure in summary.experiment.measures:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Mapping
@@ -50,6 +51,7 @@ def ranking(board: Board, measure: str) -> Ranking | None:
     return Ranking(dict(zip(rows, places.tolist(), strict=True)), shared, critical)
 
 
+@functools.lru_cache(maxsize=256)
 def compared(board: Board, dataset: str, measure: str) -> dict[tuple[str, str], Difference]:
     """Every two rows on a graph: paired t-tests on the seeds that both have, corrected for the number of pairs (Holm)."""
     found = {}

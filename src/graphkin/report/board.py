@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from graphkin.evaluation.free import BEST_FREE, named
 from graphkin.evaluation.protocols import PROTOCOLS
 from graphkin.experiments.board import PROTOCOL, Board
 from graphkin.experiments.definition import Experiment, ExperimentRow
-from graphkin.experiments.ranking import Ranking, best_on, compared, duels, ranking
+from graphkin.experiments.ranking import Duel, Ranking, best_on, compared, duels, ranking
 from graphkin.experiments.summary import Cell, Cost
 from graphkin.report.graph_facts import graph_facts, graph_kinds
 from graphkin.report.reading import counted, enumerated, mark, signed, spread
@@ -51,7 +52,7 @@ class BoardTable:
 
 @dataclass(frozen=True)
 class Advice:
-    """Which method for one graph, by accuracy."""
+    """Which method for one graph, by the first measure."""
 
     graph: str
     facts: Mapping[str, float]
@@ -72,13 +73,14 @@ class ShownBoard:
     advice: list[Advice]
     tables: list[BoardTable]
     pairs: list[tuple[str, list[str]]]
-    """wins, ties and losses of each row against each other, by accuracy"""
+    """wins, ties and losses of each row against each other, by the first measure"""
     costs: list[BoardRow]
     kinds: dict[str, list[int]] = field(default_factory=dict)
     """columns of the graphs of one kind, by its name"""
     cut_to: int | None = None
 
 
+@functools.lru_cache(maxsize=1)
 def shown_board(board: Board) -> ShownBoard:
     return ShownBoard(
         tuple(map(Experiment.heading, board.datasets)),
@@ -179,12 +181,8 @@ def _pairs(board: Board) -> list[tuple[str, list[str]]]:
     rows = [row for row in board.rows if any(row in pair for pair in found)]
     lines = []
     for row in rows:
-        texts = []
-        for other in rows:
-            duel = found.get((row, other))
-            tested = duel is not None and duel.wins + duel.ties + duel.losses
-            texts.append(f"{duel.wins}–{duel.ties}–{duel.losses}" if duel is not None and tested else "")
-        lines.append((row, texts))
+        against = [found.get((row, other), Duel()) for other in rows]
+        lines.append((row, [f"{duel.wins}–{duel.ties}–{duel.losses}" if any(duel[:3]) else "" for duel in against]))
     return lines
 
 
