@@ -1,4 +1,4 @@
-"""Habits of published evaluations that raise numbers (docs/leaderboard.md): to understand others, never for own claims."""
+"""Habits of published evaluations that can raise numbers (docs/leaderboard.md): to understand others, never for own claims."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ CLUSTERS = {"nmi": "normalised mutual information", "ari": "adjusted Rand index"
 NEAREST = {f"sim@{k}": f"share of the {k} nearest nodes that share the node's class" for k in NEIGHBOURS}
 LINK_MEASURES = {"auc": "area under the ROC curve", "ap": "average precision"}
 HABITS = ("habit-refit", "habit-swapped", "habit-best-test")
-"""ways of published evaluations that raise numbers, by name"""
+"""ways of published evaluations that can raise numbers, by name"""
 
 
 @dataclass(frozen=True)
