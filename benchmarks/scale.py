@@ -24,10 +24,10 @@ RESULTS = Path(__file__).parent / "results" / "scale.json"
 
 
 def one(nodes: int, memory: str, method: str, epochs: int, device: str) -> dict[str, Any]:
-    from graphkin.bench.measure import peak_memory
     from graphkin.evaluation.baselines import propagated_features, raw_features
     from graphkin.evaluation.evaluate import evaluate
     from graphkin.graphs.synthetic import community_graph
+    from graphkin.support.memory import peak_memory
     from graphkin.training.device import device_named
     from graphkin.training.plan import plan
 

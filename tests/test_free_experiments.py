@@ -79,7 +79,7 @@ def test_the_best_is_the_row_that_validation_says(graph: Graph, tmp_path: Path) 
         assert "chosen: " in details[0]
         for kind in ("json", "csv"):
             store.export(tmp_path / f"b.{kind}")
-        assert any(line.endswith(f",{best.chosen[0]}") for line in (tmp_path / "b.csv").read_text().splitlines())
+        assert any(line.endswith(f",{best.chosen[0]},") for line in (tmp_path / "b.csv").read_text().splitlines())
         with closing(Store(tmp_path / "b.json", read_only=True)) as again, closing(Store(tmp_path / "c.sqlite")) as merged:
             assert again.outcomes() == store.outcomes()
             assert merged.merge(again) == len(store.outcomes()) and merged.outcomes() == store.outcomes()

@@ -10,10 +10,10 @@ import torch
 from safetensors.torch import load_file
 
 from graphkin import GCN, MLP, EnhancedInfoNCE, Graph, Kinship, Method, Optimiser, Similarity, fit
-from graphkin.bench.measure import peak_memory
 from graphkin.errors import GraphError
 from graphkin.graphs.synthetic import community_graph
 from graphkin.methods import METHODS
+from graphkin.support.memory import peak_memory
 from graphkin.training import loop
 from graphkin.training.plan import plan
 from graphkin.weights import Candidates

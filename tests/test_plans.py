@@ -10,12 +10,12 @@ import pytest
 import torch
 
 from graphkin import Graph, fit
-from graphkin.bench.measure import peak_memory
 from graphkin.errors import SettingError
 from graphkin.execution import Execution, decide, parse_memory
 from graphkin.graphs.synthetic import community_graph
 from graphkin.methods import Method, method_named
 from graphkin.objectives.contrast import ways
+from graphkin.support.memory import peak_memory
 from graphkin.training.plan import plan
 from tests.killed_at import ended, started
 

@@ -104,7 +104,7 @@ def test_splits_are_refused_where_a_protocol_cannot_use_them(small: Graph, rows:
     own = [random_split(40, train=0.3, val=0.3)]
     for name, protocol in PROTOCOLS.items():
         if protocol.splits is None or not protocol.splits.replaceable:
-            with refused(SettingError, "splits", name, "grace and gca"):
+            with refused(SettingError, "splits", name, "grace, gca"):
                 evaluate(rows, small, protocol=name, splits=own)
     with refused(SettingError, "train", "splits"):
         evaluate(rows, small, splits=own, train=0.3)

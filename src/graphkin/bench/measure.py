@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import statistics
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from graphkin.bench.results import Row
-
-STATM = Path("/proc/self/statm")
-PAGE = 4096
+from graphkin.support.memory import peak_memory
 
 
 def cost(
@@ -50,34 +45,3 @@ def cost(
 def _wait(device: torch.device) -> None:
     if device.type == "cuda":
         torch.cuda.synchronize(device)
-
-
-@contextmanager
-def peak_memory(device: torch.device) -> Iterator[list[int | None]]:
-    """On a GPU the most that PyTorch had allocated; on a CPU the largest resident size, sampled every two milliseconds."""
-    peak: list[int | None] = [None]
-    if device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats(device)
-        yield peak
-        peak[0] = torch.cuda.max_memory_allocated(device)
-    elif not STATM.exists():
-        yield peak
-    else:
-        done = threading.Event()
-
-        def watch() -> None:
-            while not done.wait(0.002):
-                peak[0] = max(peak[0] or 0, _resident())
-
-        watcher = threading.Thread(target=watch, daemon=True)
-        watcher.start()
-        try:
-            yield peak
-        finally:
-            done.set()
-            watcher.join()
-            peak[0] = max(peak[0] or 0, _resident())
-
-
-def _resident() -> int:
-    return int(STATM.read_text().split()[1]) * PAGE

@@ -10,6 +10,7 @@ from graphkin.commands.output import say
 from graphkin.commands.source import graph_of_run, graph_record
 from graphkin.errors import OutputError, SettingError, check_choice
 from graphkin.experiments import experiments_named
+from graphkin.experiments.board import board_of
 from graphkin.experiments.store import Store
 from graphkin.experiments.summary import Summary, summarise
 from graphkin.experiments.trials import trials_of
@@ -63,13 +64,15 @@ def _of_store(options: Report) -> tuple[str, str | None]:
             f"{left_out:,} of {len(finished):,} runs are not on it: they belong to other experiments, seeds or epochs, which "
             "--experiment, --seeds and --epochs choose."
         )
-        return reproduction_page(summaries, store.environments(), options.command), note if left_out else None
+        board = board_of(chosen, store, options.epochs)
+        return reproduction_page(summaries, store.environments(), options.command, board), note if left_out else None
 
 
 def _shown(summaries: list[Summary], contents: dict[str, str]) -> set[tuple[str, int]]:
-    return {
-        (task.key, seed)
-        for summary in summaries
-        for task, seeds in trials_of(summary.experiment, contents, summary.cut_to).values()
-        for seed in seeds
-    }
+    found: set[tuple[str, int]] = set()
+    for summary in summaries:
+        for (_, _, measure), (trial, seeds) in trials_of(summary.experiment, contents, summary.cut_to).items():
+            alone = trial.alone(measure)
+            keys = [trial.key] if alone is None else [trial.key, alone[0].key]
+            found.update((key, seed) for key in keys for seed in seeds)
+    return found

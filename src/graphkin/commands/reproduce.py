@@ -14,7 +14,7 @@ from graphkin.commands.display import experiment_table, summary_tables
 from graphkin.commands.options.reproduce import Reproduce
 from graphkin.commands.output import console, print_json, say
 from graphkin.errors import SettingError, check_range, check_whole
-from graphkin.experiments import BEYOND, FREE, KIN, SEARCHES, Experiment, experiments_named
+from graphkin.experiments import BEYOND, FREE, KIN, PEERS, SEARCHES, Experiment, experiments_named
 from graphkin.experiments import NAMES as EXPERIMENTS
 from graphkin.experiments.execute import Failure
 from graphkin.experiments.reproduce import open_graphs, reproduce, runs_left
@@ -59,6 +59,7 @@ def _list(options: Reproduce, chosen: list[Experiment]) -> None:
     console.print(experiment_table(chosen))
     if not options.names:
         console.print(f"also: {', '.join(KIN)} (our own method; not part of all)")
+        console.print(f"also: {', '.join(PEERS)} (the leaderboard: all methods under one protocol; not part of all)")
         console.print(f"also: {', '.join(BEYOND)} (what the paper does not measure; not part of all)")
         console.print(f"also: {', '.join(FREE)} (the bar without training; not part of all)")
         console.print(f"also: {', '.join(SEARCHES)} (how our settings were chosen; not part of all)")

@@ -45,12 +45,17 @@ def evaluate(
         search: similarity search: how many of a node's nearest nodes, by cosine, share its class.
         links: link prediction: how well cosines rank edges held out before training above pairs without an edge.
             It needs no labels. ``data`` is what :func:`graphkin.hold_out_edges` gave, and the embeddings were trained on it.
+        leaderboard: accuracy as grace, clustering and search of the same embeddings.
+            On the splits of grace, with the same options.
+        habit-refit: not for own claims: as grace, but fitted again on training and validation nodes.
+        habit-swapped: not for own claims: as grace, but with validation and test nodes swapped.
+        habit-best-test: not for own claims: as gca, but at the epoch that is best on test nodes.
 
     A protocol of your own is a :class:`~graphkin.evaluation.protocols.Protocol`: give the value, or the name that it has in
     ``PROTOCOLS``.
 
-    ``splits`` says how often splits are drawn (grace, gca, few-labels) or k-means is run (clustering); public, search and links
-    have nothing to repeat. The first time has seed ``seed``, the next one ``seed + 1``. grace and gca also take a list of
+    ``splits`` says how often splits are drawn or k-means is run; public, search and links have nothing to repeat. The first
+    time has seed ``seed``, the next one ``seed + 1``. Protocols that draw 10/10/80 splits also take a list of
     :class:`graphkin.Split`; one with nodes outside the graph, or with a test class that is not in training, is refused.
     """
     graph = as_graph(data)
@@ -81,7 +86,7 @@ def _own_splits(protocol: Protocol, splits: object, options: Mapping[str, Any]) 
         taking = [one.name for one in PROTOCOLS.values() if one.splits is not None and one.splits.replaceable]
         raise SettingError(
             f"splits must be a number for protocol {protocol.name}, found a list of {len(splits)}; "
-            f"a list goes with {' and '.join(taking)}."
+            f"a list goes with {', '.join(taking)}."
         )
     for option in protocol.splits.options:
         if option.name in options:

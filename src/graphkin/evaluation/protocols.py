@@ -11,8 +11,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from graphkin.errors import SettingError, check_choice, check_text, unknown
+from graphkin.evaluation.habits import best_test, refit, swapped
 from graphkin.evaluation.links import found_again
-from graphkin.evaluation.scoring import NEIGHBOURS, Values, adam_regression, clustering, logistic_regression, search
+from graphkin.evaluation.scoring import (
+    NEIGHBOURS,
+    Values,
+    adam_regression,
+    clustering,
+    leaderboard,
+    logistic_regression,
+    search,
+)
 from graphkin.evaluation.split_sources import FEW_LABELS, PUBLIC, RANDOM, RANDOM_OR_PUBLIC, Option, SplitSource
 from graphkin.graphs.graph import Graph
 from graphkin.graphs.held_out import hold_out_edges
@@ -21,7 +30,11 @@ from graphkin.support.registry import Registry
 
 RESERVED = ("embeddings", "data", "protocol", "splits", "seed")
 ACCURACIES = {"accuracy": "test accuracy", "val_accuracy": "validation accuracy"}
+CLUSTERS = {"nmi": "normalised mutual information", "ari": "adjusted Rand index"}
+NEAREST = {f"sim@{k}": f"share of the {k} nearest nodes that share the node's class" for k in NEIGHBOURS}
 LINK_MEASURES = {"auc": "area under the ROC curve", "ap": "average precision"}
+HABITS = ("habit-refit", "habit-swapped", "habit-best-test")
+"""ways of published evaluations that can raise numbers, by name"""
 
 
 @dataclass(frozen=True)
@@ -30,6 +43,8 @@ class Column:
 
     measure: str
     options: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    protocol: str | None = None
+    """another protocol whose measure it is, on the same rows"""
 
 
 @dataclass(frozen=True)
@@ -81,7 +96,7 @@ class Protocol:
     @property
     def validates(self) -> bool:
         """Whether its main measure is also known on validation nodes."""
-        return f"val_{next(iter(self.measures))}" in self.measures
+        return self.validated(Column(next(iter(self.measures))))
 
     def settled(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The value of every option: the given one, checked, or its default."""
@@ -111,6 +126,14 @@ class Protocol:
         if not (name.isascii() and name.isdecimal() and not name.startswith("0")):
             raise SettingError(f"measures of {self.name} are numbers of labels per class, such as '3', found {name!r}.")
         return Column(next(iter(self.measures)), {"per_class": int(name)})
+
+    def scoring(self, column: Column) -> Protocol:
+        """The protocol that a column is scored by."""
+        return self if column.protocol is None else PROTOCOLS[column.protocol]
+
+    def validated(self, column: Column) -> bool:
+        """Whether a column is also known on validation nodes."""
+        return f"val_{column.measure}" in self.scoring(column).measures
 
 
 def _a_tenth(graph: Graph, seed: int) -> Graph:
@@ -156,13 +179,13 @@ for _protocol in (
     Protocol(
         "clustering",
         "k-means into as many clusters as there are classes; rows of unit length",
-        {"nmi": "normalised mutual information", "ari": "adjusted Rand index"},
+        CLUSTERS,
         clustering,
     ),
     Protocol(
         "search",
         "similarity search: how many of a node's nearest nodes, by cosine, share its class",
-        {f"sim@{k}": f"share of the {k} nearest nodes that share the node's class" for k in NEIGHBOURS},
+        NEAREST,
         search,
     ),
     Protocol(
@@ -172,6 +195,40 @@ for _protocol in (
         found_again,
         needs_labels=False,
         hold_out=_a_tenth,
+    ),
+    Protocol(
+        "leaderboard",
+        "accuracy as grace, clustering and search of the same embeddings",
+        {**ACCURACIES, **CLUSTERS, "sim@5": NEAREST["sim@5"]},
+        leaderboard,
+        RANDOM,
+        columns={
+            **{name: Column("accuracy", {}, name) for name in (*HABITS, "gca")},
+            **{name: Column(name, {}, "clustering") for name in CLUSTERS},
+            "sim@5": Column("sim@5", {}, "search"),
+            "accuracy": Column("accuracy", {"ratio": 0.1}, "grace"),
+        },
+    ),
+    Protocol(
+        "habit-refit",
+        "not for own claims: as grace, but fitted again on training and validation nodes",
+        {"accuracy": "test accuracy, probe fitted on training and validation nodes"},
+        refit,
+        RANDOM,
+    ),
+    Protocol(
+        "habit-swapped",
+        "not for own claims: as grace, but with validation and test nodes swapped",
+        {"accuracy": "test accuracy, validation and test nodes swapped"},
+        swapped,
+        RANDOM,
+    ),
+    Protocol(
+        "habit-best-test",
+        "not for own claims: as gca, but at the epoch that is best on test nodes",
+        {"accuracy": "test accuracy, epoch of the probe chosen on test nodes"},
+        best_test,
+        RANDOM_OR_PUBLIC,
     ),
 ):
     PROTOCOLS.add(_protocol.name, _protocol)

@@ -2,13 +2,14 @@
 
 from graphkin.experiments.definition import Experiment, ExperimentRow
 from graphkin.experiments.parsing import parse
-from graphkin.experiments.shipped import BEYOND, FREE, KIN, NAMES, SEARCHES, SHIPPED, experiment_named, experiments_named
+from graphkin.experiments.shipped import BEYOND, FREE, KIN, NAMES, PEERS, SEARCHES, SHIPPED, experiment_named, experiments_named
 
 __all__ = [
     "BEYOND",
     "FREE",
     "KIN",
     "NAMES",
+    "PEERS",
     "SEARCHES",
     "SHIPPED",
     "Experiment",

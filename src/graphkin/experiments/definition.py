@@ -32,6 +32,8 @@ class ExperimentRow:
     """how many; by default the experiment's number"""
     published_as: str | None = None
     """its name in ``published``; its own by default"""
+    trials: int | Mapping[str, int] | None = None
+    """among how many settings validation nodes chose those of this row, on all datasets or on some; None: no search of ours"""
 
     def __post_init__(self) -> None:
         for name in ("name", "method", "baseline", "published_as"):
@@ -39,9 +41,11 @@ class ExperimentRow:
         check_form(isinstance(self.ideal, bool), "ideal", "true or false", self.ideal)
         check_form(isinstance(self.settings, Mapping), "settings", "a table", self.settings)
         check_form(is_table_of(self.on, Mapping), "on", "a table for each dataset", self.on)
-        for count in self.seeds.values() if isinstance(self.seeds, Mapping) else (self.seeds,):
-            if count is not None:
-                check_whole("seeds", count, at_least=1, at_most=MOST_SEEDS)
+        for name in ("seeds", "trials"):
+            given = getattr(self, name)
+            for count in given.values() if isinstance(given, Mapping) else (given,):
+                if count is not None:
+                    check_whole(name, count, at_least=1, at_most=MOST_SEEDS)
         if self.baseline is not None:
             check_choice("baseline", self.baseline, EVERY_BASELINE)
         if self.method is None and self.baseline in (None, UNTRAINED):
@@ -49,13 +53,25 @@ class ExperimentRow:
         if self.method is not None and self.baseline not in (None, UNTRAINED):
             raise SettingError(f"row {self.name!r} must have a method or a baseline, found {self.method} and {self.baseline}.")
 
+    @property
+    def trained(self) -> bool:
+        """Whether its rows come from training."""
+        return self.method is not None and self.baseline is None and method_named(self.method).objective.trains
+
+    def has_preset(self, dataset: str) -> bool:
+        """Whether its method ships with settings for this dataset."""
+        if self.method is None:
+            return False
+        return dataset.removesuffix("-bundled") in presets(method_named(self.method).name.partition("+")[0])
+
+    def trials_on(self, dataset: str) -> int | None:
+        return self.trials.get(dataset) if isinstance(self.trials, Mapping) else self.trials
+
     def chosen(self, dataset: str, epochs: int | None = None) -> Method | None:
         """The method with all its settings on a dataset; None for a baseline that has none."""
         if self.method is None:
             return None
-        base = method_named(self.method).name.partition("+")[0]
-        known = dataset.removesuffix("-bundled") in presets(base)
-        method = method_named(self.method, dataset if known else None)
+        method = method_named(self.method, dataset if self.has_preset(dataset) else None)
         method = method.configure(**{**self.settings, **self.on.get(dataset, {})})
         if self.ideal:
             method = ideal(method)
@@ -127,7 +143,8 @@ class Experiment:
 
     def quantity(self, measure: str) -> str:
         """What a measure is, such as "test accuracy"."""
-        return self.scored_by.measures[self.scored_by.column(measure).measure]
+        column = self.scored_by.column(measure)
+        return self.scored_by.scoring(column).measures[column.measure]
 
     def seeds_of(self, row: ExperimentRow, dataset: str) -> range:
         wanted = row.seeds.get(dataset) if isinstance(row.seeds, Mapping) else row.seeds

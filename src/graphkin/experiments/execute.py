@@ -27,6 +27,7 @@ from graphkin.methods import Method
 from graphkin.objectives.weighting import node_similarity
 from graphkin.similarity import NodeSimilarity
 from graphkin.support.environment import commit, environment
+from graphkin.support.memory import peak_memory
 from graphkin.support.progress import Style
 from graphkin.training.fitted import Fitted
 from graphkin.training.plan import Plan, Prepared, plan
@@ -44,6 +45,7 @@ class Learned:
     losses: tuple[float, ...] = ()
     seconds: float = 0.0
     kernel: str | None = None
+    peak_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -138,7 +140,8 @@ def _trained(
                 prepared.plan.checkpoint(checkpoints.path(trial, seed), checkpoints.every, seed, its_graph)
                 for seed, its_graph in zip(job.seeds, graphs, strict=True)
             ]
-        trained = prepared.train(job.seeds, progress, graphs=graphs, checkpoints=written)
+        with peak_memory(prepared.plan.device, every=0.05) as peak:
+            trained = prepared.train(job.seeds, progress, graphs=graphs, checkpoints=written)
     except InputError as error:
         if len(job.seeds) == 1:
             yield Failure(job, str(error))
@@ -154,7 +157,7 @@ def _trained(
         except InputError as error:
             yield Failure(replace(job, seeds=(fitted.seed,)), str(error))
             continue
-        yield Learned(trial, fitted.seed, values, _thinned(fitted.losses), fitted.seconds["train"], fitted.kernel)
+        yield Learned(trial, fitted.seed, values, _thinned(fitted.losses), fitted.seconds["train"], fitted.kernel, peak[0])
 
 
 def _baseline_scoring(trial: Trial, graph: Graph, seed: int) -> Callable[[], Measured]:
@@ -191,6 +194,7 @@ def outcome(learned: Learned, measured: Measured) -> Outcome:
         datetime.now(UTC).isoformat(timespec="seconds"),
         json.dumps({**where, "commit": commit()}),
         measured.chosen,
+        learned.peak_bytes,
     )
 
 

@@ -9,15 +9,15 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from graphkin.experiments.choices import add_choice, read_choices
 from graphkin.experiments.outcomes import Outcome
+from graphkin.experiments.side_tables import CHOICES, PEAKS
 from graphkin.support.files import parse_json, read_json
 
 FORMAT = "graphkin-results"
 FORMAT_VERSION = 1
 CSV_COLUMNS = (
     *("graph", "method", "protocol", "seed", "measure", "test", "val", "seconds", "kernel", "finished", "task", "settings"),
-    "chosen",
+    *("chosen", "peak_bytes"),
 )
 RUN_COLUMNS = ("task", "seed", "test", "val", "losses", "seconds", "kernel", "finished", "environment")
 
@@ -38,15 +38,18 @@ def as_json(database: sqlite3.Connection) -> str:
             json.dumps([task, seed, parse_json(test), parse_json(val), parse_json(losses), *rest])
             for task, seed, test, val, losses, *rest in runs
         ),
-        f"]{_choices(database)}}}\n",
+        f"]{_side_tables(database)}}}\n",
     ]
     return "\n".join(lines)
 
 
-def _choices(database: sqlite3.Connection) -> str:
-    """A table of its own, which files of earlier versions and stores without choices do not have."""
-    lines = [json.dumps([task, seed, chosen]) for (task, seed), chosen in read_choices(database).items()]
-    return ', "choices": [\n' + ",\n".join(lines) + "\n]" if lines else ""
+def _side_tables(database: sqlite3.Connection) -> str:
+    """Tables of their own, which files of earlier versions and stores without such runs do not have."""
+    text = ""
+    for table in (CHOICES, PEAKS):
+        lines = [json.dumps([task, seed, value]) for (task, seed), value in table.read(database).items()]
+        text += f', "{table.name}": [\n' + ",\n".join(lines) + "\n]" if lines else ""
+    return text
 
 
 def read_export(path: Path, database: sqlite3.Connection) -> None:
@@ -61,8 +64,9 @@ def read_export(path: Path, database: sqlite3.Connection) -> None:
     for task, seed, test, val, losses, *rest in data["runs"]:
         values = (task, seed, json.dumps(test), json.dumps(val), json.dumps(losses), *rest)
         database.execute("INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", values)
-    for task, seed, chosen in data.get("choices", []):
-        add_choice(database, task, seed, chosen)
+    for table in (CHOICES, PEAKS):
+        for task, seed, value in data.get(table.name, []):
+            table.add(database, task, seed, value)
 
 
 def write_csv(path: Path, trials: Mapping[str, dict[str, Any]], outcomes: Iterable[Outcome]) -> None:
@@ -84,5 +88,6 @@ def write_csv(path: Path, trials: Mapping[str, dict[str, Any]], outcomes: Iterab
                         outcome.trial,
                         settings,
                         outcome.chosen.get(measure),
+                        outcome.peak_bytes,
                     ]
                 )

@@ -15,14 +15,14 @@ TRIAL = {
 }
 OUTCOME = {
     **{"seed": int, "test": {...: float}, "val": {...: float}, "losses": [float], "seconds": float},
-    **{"kernel": (str, None), "finished": str, "chosen": {...: str}},
+    **{"kernel": (str, None), "finished": str, "chosen": {...: str}, "peak_bytes": (int, None)},
 }
 ENVIRONMENT = {"machine?": (dict, None), "versions?": (dict, None), "commit?": (str, None)}
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """The measures of one run in percent, some points of its loss curve, seconds of training."""
+    """The measures of one run in percent, some points of its loss curve, what training took."""
 
     trial: str
     """its key"""
@@ -38,6 +38,16 @@ class Outcome:
     """JSON: versions, machine, commit"""
     chosen: dict[str, str] = field(default_factory=dict)
     """by measure, which row it is, where one was chosen"""
+    peak_bytes: int | None = None
+    """of the process that trained it, where it was measured: resident on a CPU, allocated by PyTorch on a GPU"""
+
+    @property
+    def machine(self) -> str:
+        """What it was trained on, such as "NVIDIA H200" or "CPU, 2 threads"."""
+        known = parse_json(self.environment).get("machine") or {}
+        threads = known.get("threads")
+        on_cpu = "CPU" if not threads else f"CPU, {threads} thread{'s'[: threads != 1]}"
+        return str(known.get("gpu") or on_cpu)
 
 
 def check_outcomes(trials: Mapping[str, Any], outcomes: Iterable[Outcome]) -> None:

@@ -70,7 +70,8 @@ def _check_methods(experiment: Experiment) -> None:
 def _check_mentioned(experiment: Experiment) -> None:
     """Settings and published numbers name only rows, datasets and measures of the experiment."""
     for row in experiment.rows:
-        for dataset in (*row.on, *(row.seeds if isinstance(row.seeds, Mapping) else ())):
+        named = (table for table in (row.on, row.seeds, row.trials) if isinstance(table, Mapping))
+        for dataset in (dataset for table in named for dataset in table):
             check_choice(f"dataset of row {row.name!r}", dataset, experiment.datasets)
     names = dict.fromkeys(row.published_as or row.name for row in experiment.rows)
     for measure, rows in experiment.published.items():

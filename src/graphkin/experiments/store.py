@@ -15,16 +15,15 @@ import threading
 import time
 import weakref
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from graphkin.errors import InputError, OutputError, first_line
-from graphkin.experiments.choices import add_choice, read_choices
 from graphkin.experiments.exports import FORMAT, FORMAT_VERSION, as_json, read_export, write_csv
 from graphkin.experiments.outcomes import Outcome, check_outcomes
+from graphkin.experiments.side_tables import CHOICES, PEAKS
 from graphkin.support.files import check_writable, parse_json, reason_of, write_whole
 
 DISK_CODES = (
@@ -107,12 +106,15 @@ class Store:
             f"JOIN environments e ON e.id = environment {where} ORDER BY task, seed",
             values,
         )
-        chosen = read_choices(self._database)
-        outcomes = [
-            Outcome(key, seed, parse_json(test), parse_json(val), tuple(parse_json(losses)), *rest)
-            for key, seed, test, val, losses, *rest in found
+        chosen, peaks = CHOICES.read(self._database), PEAKS.read(self._database)
+        return [
+            Outcome(
+                *(key, seed, parse_json(test), parse_json(val), tuple(parse_json(losses)), seconds, kernel, finished, where),
+                chosen=chosen.get((key, seed), {}),
+                peak_bytes=peaks.get((key, seed)),
+            )
+            for key, seed, test, val, losses, seconds, kernel, finished, where in found
         ]
-        return [replace(one, chosen=chosen.get((one.trial, one.seed), {})) if chosen else one for one in outcomes]
 
     def trials(self) -> dict[str, dict[str, Any]]:
         """Descriptions by key."""
@@ -145,7 +147,8 @@ class Store:
             database.execute(
                 "INSERT OR IGNORE INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", (outcome.trial, outcome.seed, *measured, *rest)
             )
-            add_choice(database, outcome.trial, outcome.seed, outcome.chosen)
+            CHOICES.add(database, outcome.trial, outcome.seed, outcome.chosen)
+            PEAKS.add(database, outcome.trial, outcome.seed, outcome.peak_bytes)
             database.execute("DELETE FROM claims WHERE task = ? AND seed = ?", (outcome.trial, outcome.seed))
 
     def claim(self, trial: str, seeds: Iterable[int]) -> tuple[int, ...]:

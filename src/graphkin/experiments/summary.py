@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import stats
@@ -14,7 +14,16 @@ from graphkin.evaluation.comparison import Difference, paired
 from graphkin.experiments.definition import Experiment
 from graphkin.experiments.outcomes import Outcome
 from graphkin.experiments.store import Store
-from graphkin.experiments.trials import trials_of
+from graphkin.experiments.trials import Trial, trials_of
+
+
+class Cost(NamedTuple):
+    """Of training on one machine, the mean over runs."""
+
+    seconds: float
+    peak_bytes: float
+    """NaN where it was not measured"""
+    runs: int
 
 
 @dataclass(frozen=True)
@@ -35,6 +44,8 @@ class Cell:
     """mean training time of a run"""
     chosen: Mapping[int, str] = field(default_factory=dict)
     """by seed, which row it is, where one was chosen"""
+    costs: Mapping[str, Cost] = field(default_factory=dict)
+    """by machine"""
 
     @property
     def count(self) -> int:
@@ -132,13 +143,13 @@ def summarise(
 ) -> Summary:
     """The seeds that the experiment asks for, on graphs of these contents; by default those that the store saw last."""
     known = store.contents() if contents is None else contents
-    by_trial: dict[str, list[Outcome]] = {}
+    by_trial: dict[str, dict[int, Outcome]] = {}
     for outcome in store.outcomes():
-        by_trial.setdefault(outcome.trial, []).append(outcome)
+        by_trial.setdefault(outcome.trial, {})[outcome.seed] = outcome
     cells = {}
     for (row_name, dataset, measure), (trial, seeds) in trials_of(experiment, known, epochs).items():
         row = next(row for row in experiment.rows if row.name == row_name)
-        found = [one for one in by_trial.get(trial.key, []) if one.seed in seeds and measure in one.test]
+        found = [one for seed in seeds if (one := _run(trial, measure, seed, by_trial)) is not None]
         curves = [outcome.losses for outcome in found if len(outcome.losses) == len(found[0].losses) > 0]
         cells[row_name, dataset, measure] = Cell(
             test={outcome.seed: outcome.test[measure] for outcome in found},
@@ -149,5 +160,39 @@ def summarise(
             epochs=trial.epochs,
             seconds=float(np.mean([outcome.seconds for outcome in found])) if found else 0.0,
             chosen={outcome.seed: outcome.chosen[measure] for outcome in found if measure in outcome.chosen},
+            costs=_costs(found),
         )
     return Summary(experiment, cells, epochs)
+
+
+def _run(trial: Trial, measure: str, seed: int, known: Mapping[str, Mapping[int, Outcome]]) -> Outcome | None:
+    """The run of a seed with this measure; or one by the protocol that the measure comes from, which gives the same number."""
+    found = known.get(trial.key, {}).get(seed)
+    if found is not None and measure in found.test:
+        return found
+    alone = trial.alone(measure)
+    if alone is None:
+        return None
+    other, name = alone
+    found = known.get(other.key, {}).get(seed)
+    if found is None or name not in found.test:
+        return None
+    renamed: dict[str, Any] = {
+        part: {measure: values[name]} if name in (values := getattr(found, part)) else {} for part in ("test", "val", "chosen")
+    }
+    return replace(found, **renamed)
+
+
+def _costs(outcomes: Iterable[Outcome]) -> dict[str, Cost]:
+    by_machine: dict[str, list[Outcome]] = {}
+    for outcome in outcomes:
+        if outcome.seconds > 0:
+            by_machine.setdefault(outcome.machine, []).append(outcome)
+    return {
+        machine: Cost(
+            float(np.mean([one.seconds for one in runs])),
+            float(np.mean([one.peak_bytes or math.nan for one in runs])),
+            len(runs),
+        )
+        for machine, runs in by_machine.items()
+    }

@@ -6,10 +6,10 @@ import functools
 import hashlib
 import json
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from graphkin.evaluation.free import BEST_FREE, FREE
-from graphkin.evaluation.protocols import Column, Protocol
+from graphkin.evaluation.protocols import PROTOCOLS, Column, Protocol
 from graphkin.experiments.definition import Experiment
 from graphkin.methods import Method, key_form
 
@@ -60,6 +60,16 @@ class Trial:
         if self.per_class is None:
             return {name: column for name, column in self.protocol.columns.items() if not self.only or name in self.only}
         return {str(self.per_class): self.protocol.column(str(self.per_class))}
+
+    def alone(self, measure: str) -> tuple[Trial, str] | None:
+        """The trial and measure with the same numbers by the protocol that a measure comes from; None if that is its own."""
+        column = self.columns[measure]
+        if column.protocol is None:
+            return None
+        protocol = PROTOCOLS[column.protocol]
+        name = next(name for name, one in protocol.columns.items() if one == replace(column, protocol=None))
+        only = (name,) if self.baseline == BEST_FREE and len(protocol.columns) > 1 else ()
+        return replace(self, protocol=protocol, only=only), name
 
     @property
     def epochs(self) -> int:

@@ -39,16 +39,16 @@ def _section(summary: Summary) -> str:
     protocol, seeds = f"{experiment.protocol}{meanings(experiment)}", counted(experiment.seeds, "seed")
     about = f"Protocol {protocol}, {seeds} unless a cell says otherwise"
     source = f"; compared with {experiment.source}." if experiment.source else "."
-    parts = [f"## {_escaped(experiment.title)}", _escaped(about + source), *map(_escaped, sentences_of(summary))]
+    parts = [f"## {escaped(experiment.title)}", escaped(about + source), *map(escaped, sentences_of(summary))]
     if experiment.note:
-        parts.insert(2, _escaped(experiment.note))
+        parts.insert(2, escaped(experiment.note))
     if len(experiment.measures) == 1:
         (measure,) = experiment.measures
         parts.append(_table(summary, {experiment.heading(dataset): (dataset, measure) for dataset in experiment.datasets}))
     else:
         for dataset in experiment.datasets:
-            title = f"**{_escaped(experiment.heading(dataset))}**" + (
-                f", by {_escaped(experiment.axis)}" if experiment.axis else ""
+            title = f"**{escaped(experiment.heading(dataset))}**" + (
+                f", by {escaped(experiment.axis)}" if experiment.axis else ""
             )
             parts += [title, _table(summary, {measure: (dataset, measure) for measure in experiment.measures})]
     return "\n\n".join(parts)
@@ -56,9 +56,9 @@ def _section(summary: Summary) -> str:
 
 def _table(summary: Summary, columns: dict[str, tuple[str, str]]) -> str:
     """Columns by their heading, each with its dataset and measure."""
-    lines = [["", *map(_escaped, columns)], ["---", *("---" for _ in columns)]]
+    lines = [["", *map(escaped, columns)], ["---", *("---" for _ in columns)]]
     for row in summary.experiment.rows:
-        name = _escaped(row.name) + (" (base)" if row.name == summary.experiment.base else "")
+        name = escaped(row.name) + (" (base)" if row.name == summary.experiment.base else "")
         lines.append([name, *(_cell(summary, row.name, *place) for place in columns.values())])
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
@@ -82,6 +82,6 @@ def _count(cell: Cell, usual: int) -> str:
     return "" if cell.count == usual else f", n = {cell.count}"
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """Text whose characters mean nothing to Markdown."""
     return re.sub(r"([\\`*_|<>\[\]])", r"\\\1", text)

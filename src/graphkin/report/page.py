@@ -14,10 +14,12 @@ import jinja2
 
 from graphkin.errors import InputError
 from graphkin.evaluation.rows import checked_rows
+from graphkin.experiments.board import PROTOCOL, Board
 from graphkin.experiments.shipped import NAMES
 from graphkin.experiments.summary import Summary
 from graphkin.graphs.graph import Graph
 from graphkin.report.answer import answer
+from graphkin.report.board import shown_board
 from graphkin.report.fit_plots import fit_loss_figure, map_figure, weight_bars
 from graphkin.report.glance import glance
 from graphkin.report.map import node_map
@@ -38,12 +40,14 @@ RECORD = {
     **{"versions": dict, "machine": dict, "seconds?": {"train": float}, "kernel?": (str, None), "warning?": (str, None)},
 }
 """what a page needs of a run file"""
-SCRIPTS = ("theme.js", "tips.js", "tables.js", "charts.js")
+SCRIPTS = ("theme.js", "tips.js", "tables.js", "board.js", "charts.js")
 MAP_SCRIPTS = ("map.js", "nodes.js", "gestures.js")
 
 
-def reproduction_page(summaries: list[Summary], environments: list[dict[str, Any]], command: str) -> str:
-    """Tables with the published numbers, figures and loss curves of a reproduction.
+def reproduction_page(
+    summaries: list[Summary], environments: list[dict[str, Any]], command: str, board: Board | None = None
+) -> str:
+    """Tables with the published numbers, figures and loss curves of a reproduction; with a board, the leaderboard first.
 
     An environment is what :func:`graphkin.support.environment.environment` says, with ``commit`` where it is known.
     """
@@ -66,6 +70,7 @@ def reproduction_page(summaries: list[Summary], environments: list[dict[str, Any
         title=_title(summaries),
         experiments=experiments,
         glance=glance(summaries),
+        board=None if board is None else shown_board(board),
         done=done,
         wanted=wanted,
         facts=facts_of(environments),
@@ -75,6 +80,8 @@ def reproduction_page(summaries: list[Summary], environments: list[dict[str, Any
 
 def _title(summaries: list[Summary]) -> str:
     of_paper = all(summary.experiment.name in NAMES for summary in summaries)
+    if all(summary.experiment.protocol == PROTOCOL for summary in summaries):
+        return "Leaderboard"
     return "Reproduction of the paper's tables and figures" if of_paper else "Results of experiments"
 
 
