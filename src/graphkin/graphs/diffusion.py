@@ -55,7 +55,7 @@ def pagerank_diffusion(adjacency: SparseMatrix, x: Features, alpha: float) -> Te
     steps = chebyshev_steps(alpha)
     out: Tensor | None = None
     for first, block in _column_blocks(x):
-        found = _chebyshev(adjacency, block, alpha, steps)
+        found = chebyshev(adjacency, block, alpha, steps)
         if out is None:
             out = found.new_empty(x.shape[0], x.shape[1])
         out[:, first : first + block.shape[1]] = found
@@ -83,7 +83,7 @@ def chebyshev_steps(alpha: float) -> int:
     return 0 if alpha == 1 else math.floor(math.acosh(1 / REST) / math.acosh(1 / (1 - alpha))) + 1
 
 
-def _chebyshev(adjacency: SparseMatrix, x: Tensor, alpha: float, steps: int) -> Tensor:
+def chebyshev(adjacency: SparseMatrix, x: Tensor, alpha: float, steps: int) -> Tensor:
     """h_{k+1} = h_{k−1} + ω_{k+1} ((1 − α) Â h_k + α x − h_{k−1}), ω_{k+1} = 1 / (1 − (1 − α)² ω_k / 4)."""
     before, h, weight = x, x, 1.0
     for step in range(steps):
