@@ -49,6 +49,14 @@ def test_one_sight_is_the_edges_and_the_other_their_diffusion(small: Graph) -> N
         torch.testing.assert_close(encoder.embed(small.x, view), sights[0] + sights[1], atol=1e-3, rtol=1e-3)
 
 
+def test_the_gradient_of_diffusion(small: Graph) -> None:
+    encoder = TwoSights(hidden=3, restart=0.3).build(16, torch.Generator().manual_seed(0)).double()
+    view = whole_graph(small)
+    adjacency = view.adjacency.to(dtype=torch.float64)
+    z = torch.randn(40, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda rows: encoder._diffused(rows, adjacency), (z,))
+
+
 def test_features_are_shuffled_and_sparse_ones_stay_sparse(cora: Graph) -> None:
     method = method_named("dgi").configure(hidden=4)
     task = method.objective.task(plan(cora, method, device="cpu").prepare().setup(seed=0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -81,4 +81,18 @@ class TwoSightsEncoder(nn.Module):
         )
 
     def _diffused(self, z: Tensor, adjacency: SparseMatrix) -> Tensor:
-        return chebyshev(adjacency, z, self.restart, self.steps)
+        found: Tensor = _Diffusion.apply(z, adjacency, self.restart, self.steps)  # type: ignore[no-untyped-call]
+        return found
+
+
+class _Diffusion(torch.autograd.Function):
+    """A polynomial in Â, so that its gradient is the same one in the transpose, and no step has to be remembered."""
+
+    @staticmethod
+    def forward(ctx: Any, z: Tensor, adjacency: SparseMatrix, restart: float, steps: int) -> Tensor:
+        ctx.adjacency, ctx.restart, ctx.steps = adjacency, restart, steps
+        return chebyshev(adjacency, z, restart, steps)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None]:
+        return chebyshev(ctx.adjacency.T, grads[0].contiguous(), ctx.restart, ctx.steps), None, None, None
