@@ -88,10 +88,11 @@ def two_views(u: Matrix, v: Matrix, anchors: Sequence[int], loss: Callable[[Matr
     return sum((loss(u, v, i) + loss(v, u, i)) / 2 for i in anchors) / len(anchors)
 
 
-def infonce_anchor(u: Matrix, v: Matrix, i: int, tau: float) -> float:
+def infonce_anchor(u: Matrix, v: Matrix, i: int, tau: float, both_views: bool = True) -> float:
     numerator = exp(dot(u[i], v[i]) / tau)
     denominator = sum(exp(dot(u[i], v[j]) / tau) for j in range(len(u)))
-    denominator += sum(exp(dot(u[i], u[j]) / tau) for j in range(len(u)) if j != i)
+    if both_views:
+        denominator += sum(exp(dot(u[i], u[j]) / tau) for j in range(len(u)) if j != i)
     return -log(numerator / denominator)
 
 
@@ -109,6 +110,18 @@ def enhanced_anchor(
             numerator += exp(sum(w * dot(u[i], u[j]) / tau for j, w in w_pos.items() if j != i) / intra)
     denominator = exp(dot(u[i], v[i]) / tau)
     denominator += sum(w * (exp(dot(u[i], v[j]) / tau) + exp(dot(u[i], u[j]) / tau)) for j, w in w_neg.items())
+    return -log(numerator / denominator)
+
+
+def enhanced_anchor_of_other_view(
+    u: Matrix, v: Matrix, i: int, tau: float, w_pos: dict[int, float], w_neg: dict[int, float], pooling: str = "sum"
+) -> float:
+    """MA-GCL+: the same without the nodes of the anchor's own view"""
+    if pooling == "sum":
+        numerator = sum(w * exp(dot(u[i], v[j]) / tau) for j, w in w_pos.items())
+    else:
+        numerator = exp(sum(w * dot(u[i], v[j]) / tau for j, w in w_pos.items()) / sum(w_pos.values()))
+    denominator = exp(dot(u[i], v[i]) / tau) + sum(w * exp(dot(u[i], v[j]) / tau) for j, w in w_neg.items())
     return -log(numerator / denominator)
 
 
@@ -164,3 +177,76 @@ def kinship_anchor(u: Matrix, v: Matrix, i: int, tau: float, p: dict[int, float]
         attracted += p.get(j, 0.0) * mean_score
         repelled += exp(inter) + (exp(intra) if both_views and j != i else 0.0)
     return log(repelled) - attracted
+
+
+def layer_of_hops(n: int, edges: Sequence[tuple[int, int]], h: Matrix, weight: Matrix, hops: int, lazy: float) -> Matrix:
+    """F^k h W with F = λI + (1−λ)Â"""
+    a_hat, h = normalised_adjacency(n, edges, self_loops=True), product(h, weight)
+    for _ in range(hops):
+        spread = product(a_hat, h)
+        h = [[lazy * h[i][c] + (1 - lazy) * spread[i][c] for c in range(len(h[0]))] for i in range(n)]
+    return h
+
+
+def sigmoid(value: float) -> float:
+    return 1 / (1 + exp(-value))
+
+
+def infomax(true: list[Matrix], shuffled: list[Matrix], weight: Matrix) -> float:
+    """DGI with one block, MVGRL with two: −mean of log D(h, s) and log(1 − D(h̃, s)), s = σ(mean h) of the other block"""
+    losses = []
+    for one in range(len(true)):
+        for other in range(len(true)):
+            if one == other and len(true) > 1:
+                continue
+            n, width = len(true[other]), len(weight)
+            summary = [sigmoid(sum(row[c] for row in true[other]) / n) for c in range(width)]
+            direction = [dot(weight[c], summary) for c in range(width)]
+            total = sum(log(sigmoid(dot(row, direction))) for row in true[one])
+            total += sum(log(1 - sigmoid(dot(row, direction))) for row in shuffled[one])
+            losses.append(-total / (2 * n))
+    return sum(losses) / len(losses)
+
+
+def standardised(rows: Matrix) -> Matrix:
+    n, width = len(rows), len(rows[0])
+    means = [sum(row[c] for row in rows) / n for c in range(width)]
+    deviations = [sqrt(sum((row[c] - means[c]) ** 2 for row in rows) / (n - 1)) for c in range(width)]
+    return [[(row[c] - means[c]) / deviations[c] for c in range(width)] for row in rows]
+
+
+def canonical(u: Matrix, v: Matrix, decorrelation: float) -> float:
+    """CCA-SSG: −tr(ũᵀṽ)/N + λ(‖ũᵀũ/N − I‖² + ‖ṽᵀṽ/N − I‖²) of standardised columns"""
+    u, v = standardised(u), standardised(v)
+    n, width = len(u), len(u[0])
+    loss = -sum(dot(u[i], v[i]) for i in range(n)) / n
+    for rows in (u, v):
+        for a in range(width):
+            for b in range(width):
+                loss += decorrelation * (sum(row[a] * row[b] for row in rows) / n - float(a == b)) ** 2
+    return loss
+
+
+def scattering(target: Matrix) -> float:
+    """SGRL: −mean ‖t_i − c‖², t_i = h_i/‖h_i‖ and c their mean"""
+    unit = [[value / sqrt(dot(row, row)) for value in row] for row in target]
+    n, width = len(unit), len(unit[0])
+    centre = [sum(row[c] for row in unit) / n for c in range(width)]
+    return -sum((row[c] - centre[c]) ** 2 for row in unit for c in range(width)) / n
+
+
+def agreement_anchor(
+    z: Matrix, i: int, w_pos: dict[int, float], own: float, w_neg: dict[int, float], kept: Sequence[bool]
+) -> float:
+    """SIGNA: −Σ p log((1+cos)/2) − Σ q log((1−cos)/2); as far as a pair is positive and kept, it is not negative"""
+    others = [j for j in range(len(z)) if j != i]
+    attract = {j: w_pos.get(j, 0.0) if kept[j] else 0.0 for j in others}
+    largest = max([w_pos.get(j, 0.0) for j in others], default=0.0)
+    repel = {j: w_neg.get(j, 0.0) * (1 - (attract[j] / largest if largest else 0.0)) for j in others}
+    positives, negatives = own + sum(attract.values()), sum(repel.values())
+    loss = 0.0
+    for j in others:
+        score = (1 + dot(z[i], z[j])) / 2
+        loss -= attract[j] / positives * log(score) if attract[j] else 0.0
+        loss -= repel[j] / negatives * log(1 - score) if repel[j] else 0.0
+    return loss

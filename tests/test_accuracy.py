@@ -20,6 +20,15 @@ KINSHIP: dict[str, Any] = {
     **{"branches": ("x", "hop1"), "free": ()},
 }
 """without the free parts, which need no training"""
+PEER: dict[str, Any] = {"epochs": 30, "hidden": 64, "learning_rate": 0.01}
+MANY_POSITIVES: dict[str, Any] = {
+    **{"epochs": 40, "hidden": 32, "learning_rate": 0.02, "tau": 0.2},
+    **{"effective_positives": 300, "beta": 0.0, "pooling": "mean"},
+}
+AGREEMENT: dict[str, Any] = {
+    **{"epochs": 60, "hidden": 128, "width": 64, "projector": 64, "learning_rate": 0.01, "dropout": 0.4},
+    **{"anchors": 400, "candidates": 400},
+}
 SMOOTHED: dict[str, Any] = {"width": 64, "axes": 64}
 FLOORS: dict[str, tuple[float, dict[str, Any]]] = {
     "grace": (63, TWO_VIEWS),
@@ -31,6 +40,14 @@ FLOORS: dict[str, tuple[float, dict[str, Any]]] = {
     "bgrl": (57, BOOTSTRAP),
     "diffusion": (77, SMOOTHED),
     "kin": (68, KINSHIP),
+    "dgi": (74, PEER),
+    "mvgrl": (75, {**PEER, "epochs": 20}),
+    "cca-ssg": (74, {**PEER, "learning_rate": 0.005, "decorrelation": 0.01}),
+    "sgrl": (71, {**PEER, "predictor": 64}),
+    "signa": (57, {**AGREEMENT, "mask_positives": 0.3}),
+    "signa+": (59, {**AGREEMENT, "mask_positives": 0.0, "beta": 0.1}),
+    "ma-gcl": (68, {**TWO_VIEWS, "epochs": 20}),
+    "ma-gcl+": (77, MANY_POSITIVES),
 }
 """percent, about 4 below what is reached, and the settings it is reached with"""
 

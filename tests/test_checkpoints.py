@@ -21,6 +21,13 @@ METHODS: list[tuple[str, dict[str, Any]]] = [
     ("gca+", {"activation": "rrelu"}),
     ("graph-mlp+", {"batch": 20}),
     ("grace+", {"candidates": 12, "anchors": 8, "neighbours": 2, "top_k": 5}),
+    ("dgi", {}),
+    ("mvgrl", {}),
+    ("cca-ssg", {}),
+    ("sgrl", {"predictor": 8}),
+    ("signa+", {"width": 8, "candidates": 12, "anchors": 8}),
+    ("signa", {"width": 8}),
+    ("ma-gcl", {"activation": "rrelu"}),
 ]
 
 

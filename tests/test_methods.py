@@ -98,6 +98,12 @@ def test_configure_takes_flat_names() -> None:
 def test_refused() -> None:
     with pytest.raises(SettingError, match=r"unknown method 'gracee'. Did you mean 'grace'\? Allowed: grace, grace\+"):
         method_named("gracee")
+    for name in ("dgi+", "mvgrl+", "cca-ssg+", "sgrl+", "bgrl+", "kin+", "DGI+(p)"):
+        base = name.lower().partition("+")[0]
+        with pytest.raises(SettingError, match=rf"'\+' weighs positives and negatives.* of {base} .*has no such weights"):
+            method_named(name)
+    with pytest.raises(SettingError, match="unknown method 'nothing\\+'"):
+        method_named("nothing+")
     with pytest.raises(SettingError, match="unknown setting for grace 'beta'"):
         GRACE.configure(beta=0.5)
     with pytest.raises(SettingError, match="unknown setting for grace 'similarity'"):

@@ -36,10 +36,17 @@ if TYPE_CHECKING:
     from graphkin.models.encoders import BatchNormGCN as BatchNormGCN
     from graphkin.models.encoders import Branches as Branches
     from graphkin.models.encoders import DiffusedMLP as DiffusedMLP
+    from graphkin.models.encoders import HopGCN as HopGCN
+    from graphkin.models.encoders import NormedMLP as NormedMLP
+    from graphkin.models.encoders import SmoothedGCN as SmoothedGCN
+    from graphkin.models.encoders import TwoSights as TwoSights
     from graphkin.models.views import TwoViews as TwoViews
     from graphkin.models.views import View as View
+    from graphkin.objectives.agreement import Agreement as Agreement
     from graphkin.objectives.bootstrap import Bootstrap as Bootstrap
+    from graphkin.objectives.canonical import Canonical as Canonical
     from graphkin.objectives.contrast import Contrast as Contrast
+    from graphkin.objectives.infomax import Infomax as Infomax
     from graphkin.objectives.kinship import Kinship as Kinship
     from graphkin.objectives.losses import EnhancedInfoNCE as EnhancedInfoNCE
     from graphkin.objectives.losses import InfoNCE as InfoNCE
@@ -48,6 +55,7 @@ if TYPE_CHECKING:
     from graphkin.objectives.objective import Objective as Objective
     from graphkin.objectives.objective import Setup as Setup
     from graphkin.objectives.objective import Task as Task
+    from graphkin.objectives.scattering import Scattering as Scattering
     from graphkin.similarity import NodeSimilarity as NodeSimilarity
     from graphkin.similarity import Similarity as Similarity
     from graphkin.support.components import register as register
@@ -68,6 +76,7 @@ if TYPE_CHECKING:
     from graphkin.uses.links import links as links
     from graphkin.uses.nearest import Similar as Similar
     from graphkin.uses.similar import similar as similar
+    from graphkin.weights import AllNeighbours as AllNeighbours
     from graphkin.weights import Attract as Attract
     from graphkin.weights import Neighbours as Neighbours
     from graphkin.weights import OwnCounterpart as OwnCounterpart
@@ -77,11 +86,14 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 _HOMES = {
+    "Agreement": "objectives.agreement",
+    "AllNeighbours": "weights",
     "Attract": "weights",
     "BatchNormGCN": "models.encoders",
     "Bootstrap": "objectives.bootstrap",
     "Branches": "models.encoders",
     "CRITERIA": "tuning.criteria",
+    "Canonical": "objectives.canonical",
     "Clusters": "uses.cluster",
     "Contrast": "objectives.contrast",
     "DiffusedMLP": "models.encoders",
@@ -92,7 +104,9 @@ _HOMES = {
     "GRACE": "methods",
     "GRAPH_MLP": "methods",
     "Graph": "graphs.graph",
+    "HopGCN": "models.encoders",
     "InfoNCE": "objectives.losses",
+    "Infomax": "objectives.infomax",
     "InputError": "errors",
     "Kinship": "objectives.kinship",
     "Links": "uses.links",
@@ -103,6 +117,7 @@ _HOMES = {
     "Neighbours": "weights",
     "NodeEmbedder": "training.embedder",
     "NodeSimilarity": "similarity",
+    "NormedMLP": "models.encoders",
     "Objective": "objectives.objective",
     "Optimiser": "methods",
     "OwnCounterpart": "weights",
@@ -110,15 +125,18 @@ _HOMES = {
     "Protocol": "evaluation.protocols",
     "Repel": "weights",
     "Sampling": "execution",
+    "Scattering": "objectives.scattering",
     "Scores": "evaluation.scores",
     "Setup": "objectives.objective",
     "Similar": "uses.nearest",
     "Similarity": "similarity",
+    "SmoothedGCN": "models.encoders",
     "SparseMatrix": "support.sparse",
     "Split": "graphs.splits",
     "Supervision": "objectives.neighbourhood",
     "Task": "objectives.objective",
     "Tuned": "tuning.outcome",
+    "TwoSights": "models.encoders",
     "TwoViews": "models.views",
     "Uniform": "weights",
     "View": "models.views",

@@ -19,7 +19,7 @@ from tests.fuzz.sources import originals
 
 METHODS = (
     "grace", "grace+", "grace+", "gca", "gca+", "graph-mlp", "graph-mlp+", "grace+(p)", "grace+(n)", "gca+(g)", "grace+(f)",
-    "kin", "kin", "diffusion",
+    "kin", "kin", "diffusion", "dgi", "mvgrl", "cca-ssg", "sgrl", "signa", "signa+", "ma-gcl", "ma-gcl+",
 )  # fmt: skip
 WITH_LABELS = ("graph-mlp", "graph-mlp+")
 VALID: dict[str, tuple[str, ...]] = {
@@ -34,6 +34,8 @@ VALID: dict[str, tuple[str, ...]] = {
     "candidates": ("8",), "batch": ("10",), "feature_scale": ("auto", "rows", "none"), "dropout": ("0", "0.5"),
     "contrast_weight": ("0", "3"), "branches": ("x", "x,ppr0.1", "hop1+hop2", "high"), "free": ("none", "hop1,ppr0.2*3"),
     "width": ("2", "7", "40"), "branch_width": ("2", "8"), "norm": ("none", "layer", "batch"), "early": ("0", "1", "50"),
+    "hops": ("0", "2"), "lazy": ("0", "0.5"), "most_hops": ("0,3", "none"), "both_views": ("true", "false"),
+    "mask_positives": ("0", "0.9"), "restart": ("0.1", "1"), "after_hops": ("0", "2"), "decorrelation": ("0", "0.1"),
     "smooth_outputs": ("true", "false"), "axes": ("2", "8", "600"), "own": ("0", "1"), "drop_positives": ("0.5",),
 }  # fmt: skip
 ODD = (

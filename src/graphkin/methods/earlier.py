@@ -19,7 +19,8 @@ def is_earlier(data: dict[str, Any]) -> bool:
 
 def was_known(data: dict[str, Any]) -> bool:
     """Whether version 0.1 could have written this method."""
-    return data["objective"]["type"] in (TWO_VIEWS, ONE_VIEW)
+    objective = data["objective"]
+    return objective["type"] in (TWO_VIEWS, ONE_VIEW) and objective.keys() <= {"type", "precision", *OF_OBJECTIVE}
 
 
 def in_slots(data: dict[str, Any]) -> dict[str, Any]:

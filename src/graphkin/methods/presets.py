@@ -46,9 +46,11 @@ def method_named(name: str, preset: str | None = None) -> Method:
     whole, bracket, part = name.lower().strip().partition("(")
     if bracket and not (whole.endswith("+") and part.removesuffix(")") in PARTS and part.endswith(")")):
         raise unknown("method", name, METHODS)
+    base = base_name(whole)
+    if whole not in METHODS and whole == f"{base}+" and base in METHODS:
+        plus(METHODS[base])  # says why there is none
     if whole not in METHODS:
         raise unknown("method", name, METHODS)
-    base = base_name(whole)
     method = plus(METHODS[base], part.removesuffix(")")) if bracket else METHODS[whole]
     chosen = _chosen(base, preset, enhanced=whole.endswith("+"))
     if bracket and part[0] in ("g", "f"):

@@ -7,17 +7,17 @@ Masking a feature for all nodes is masking a row of the first layer's weights, s
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from graphkin.errors import SettingError, check_choice, check_range
+from graphkin.errors import SettingError, check_choice, check_range, check_whole
 from graphkin.graphs.adjacency import normalised_adjacency
 from graphkin.graphs.arrays import Features
 from graphkin.graphs.graph import Graph
-from graphkin.support.components import register
+from graphkin.support.components import LATER, register
 from graphkin.support.sparse import SparseMatrix
 
 CENTRALITIES = ("degree", "pagerank", "eigenvector")
@@ -30,6 +30,8 @@ class View(NamedTuple):
     """D^{-1/2} (A + I) D^{-1/2} of the remaining edges; removed ones are entries of value zero"""
     feature_mask: Tensor | None
     """1 where a feature remains, 0 where it is masked [F]"""
+    most_hops: int | None = None
+    """an encoder that counts hops draws their number in each layer, up to this; None: as many as it has"""
 
     @property
     def edge_index(self) -> Tensor:
@@ -56,12 +58,16 @@ class TwoViews:
 
     ``adaptive`` (GCA) removes what is unimportant by "degree", "pagerank" or "eigenvector" centrality more often, and nothing
     with a probability above ``max_drop``; None (GRACE) removes uniformly.
+
+    ``most_hops`` (MA-GCL) are two numbers of hops: in each step and layer, an encoder that counts hops takes any number of them
+    up to the first in the first view, and up to the second in the second. None: as many as the encoder has.
     """
 
     drop_edges: tuple[float, float] = (0.2, 0.4)
     drop_features: tuple[float, float] = (0.3, 0.4)
     adaptive: str | None = None
     max_drop: float = 0.7
+    most_hops: tuple[int, int] | None = field(default=None, metadata=LATER)
 
     def __post_init__(self) -> None:
         for name in ("drop_edges", "drop_features"):
@@ -73,9 +79,14 @@ class TwoViews:
         if self.adaptive is not None:
             check_choice("adaptive", self.adaptive, CENTRALITIES)
         check_range("max_drop", self.max_drop, above=0, below=1)
+        if self.most_hops is not None:
+            if not isinstance(self.most_hops, tuple) or len(self.most_hops) != 2:
+                raise SettingError(f"most_hops must be two numbers, one for each view, found {self.most_hops!r}.")
+            for hops in self.most_hops:
+                check_whole("most_hops", hops, at_least=0, at_most=1000)
 
     def plan(self, graph: Graph) -> ViewPlan:
-        return ViewPlan(graph, *self.rates(graph))
+        return ViewPlan(graph, *self.rates(graph), self.most_hops or (None, None))
 
     def rates(self, graph: Graph) -> tuple[list[Tensor], list[Tensor]]:
         """For each view the probability of every edge [E] and of every feature [F] to disappear."""
@@ -100,8 +111,15 @@ class ViewPlan:
     view then never asks a GPU how many edges are left, and every view of a graph has the same shape.
     """
 
-    def __init__(self, graph: Graph, drop_edges: list[Tensor], drop_features: list[Tensor]) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        drop_edges: list[Tensor],
+        drop_features: list[Tensor],
+        most_hops: tuple[int | None, int | None] = (None, None),
+    ) -> None:
         nodes, device = graph.num_nodes, graph.edge_index.device
+        self.most_hops = most_hops
         self.num_nodes = nodes
         self.drop_features = drop_features
         loops = torch.arange(nodes, device=device)
@@ -118,7 +136,7 @@ class ViewPlan:
     def draw(self, view: int, generator: torch.Generator) -> View:
         keep = torch.bernoulli(self.keep_edges[view], generator=generator)
         mask = torch.bernoulli(1 - self.drop_features[view], generator=generator)
-        return View(self._normalised(keep), mask)
+        return View(self._normalised(keep), mask, self.most_hops[view])
 
     def _normalised(self, keep: Tensor) -> SparseMatrix:
         """An edge may remain in one direction only: rows are the nodes that receive, and degrees count what they receive."""

@@ -54,7 +54,7 @@ class TwoViewLoss(nn.Module):
     and V_N. They are drawn from a generator of the module's own, seeded with ``seed``.
 
     ``implementation`` and ``precision`` are those of ``kernels.two_view_loss``; ``kernel`` tells after a call
-    which were taken.
+    which were taken. Without ``both_views`` an anchor is compared with the nodes of the other view alone.
 
     ``to(device)``, ``cuda()`` and ``cpu()`` move the weights; draws then start anew from ``seed``. The precision of weights is
     that of the similarity, whatever ``to`` and ``double()`` say.
@@ -72,14 +72,16 @@ class TwoViewLoss(nn.Module):
         seed: int = 0,
         implementation: str = "auto",
         precision: str = "float32",
+        both_views: bool = True,
     ) -> None:
         super().__init__()
+        check_flag("both_views", both_views)
         check_choice("implementation", implementation, IMPLEMENTATIONS)
         check_choice("precision", precision, PRECISIONS)
         for name, size in (("anchors", anchors), ("positives", positives), ("negatives", negatives)):
             if size is not None:
                 check_whole(name, size, at_least=1)
-        self.problem = Problem(weights, tau, pooling)
+        self.problem = Problem(weights, tau, pooling, both_views=both_views)
         self.anchors, self.positives, self.negatives = anchors, positives, negatives
         self.implementation, self.precision = implementation, precision
         self.kernel: str | None = None

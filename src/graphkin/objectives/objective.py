@@ -95,6 +95,10 @@ class Objective(ABC):
         if (self.views == 2) != (method.views is not None):
             wanted = "two views of the graph" if self.views == 2 else "no views of the graph: views must be None"
             raise SettingError(f"{type(self).__name__} takes {wanted}, found {method.views!r}.")
+        hops = getattr(method.views, "most_hops", None)
+        if hops is not None and not declares(method.encoder, "counts_hops"):
+            encoder = type(method.encoder).__name__
+            raise SettingError(f"most_hops must be none with the encoder {encoder}, which counts no hops, found {hops}.")
         blocks = getattr(method.encoder, "trained_widths", None)
         if self.trains and callable(blocks) and not blocks():
             raise SettingError(f"{type(self).__name__} must have something to train, found {method.encoder!r}.")
@@ -116,7 +120,9 @@ class Objective(ABC):
         edges = 2 * graph.num_edges + graph.num_nodes
         needs = memory_of(method.encoder, graph.num_nodes, edges, width) + 16 * 4 * graph.num_nodes * width
         needs += inputs_memory_of(method.encoder, graph.num_nodes, graph.num_features)
+        same_shape = getattr(method.views, "most_hops", None) is None
         records = device.type == "cuda" and peers().size == 1 and self.recordable and declares(method.encoder, "recordable")
+        records = records and same_shape
         yield Execution(
             "all nodes at once", method, recorded=records, together=together_on(device, graph.num_nodes), needs=needs
         )

@@ -16,16 +16,18 @@ from graphkin.weights import NONE, PairWeights, log_indicator
 POOLINGS = ("sum", "mean")
 
 
-def infonce(u: Tensor, v: Tensor, tau: float) -> Tensor:
+def infonce(u: Tensor, v: Tensor, tau: float, *, both_views: bool = True) -> Tensor:
     r"""One positive, all others negative, Eq. (contrastive_loss) with the candidates of both views.
 
     .. math:: ℓ(u_i) = -\log \frac{e^{⟨u_i,v_i⟩/τ}}{\sum_j e^{⟨u_i,v_j⟩/τ} + \sum_{j≠i} e^{⟨u_i,u_j⟩/τ}}
+
+    Without ``both_views`` the second sum of the denominator is left out.
     """
 
     def loss_of_anchors(anchor: Tensor, other: Tensor) -> Tensor:
         inter = anchor @ other.T / tau
-        intra = without_own_pairs(anchor @ anchor.T / tau)
-        return torch.cat([inter, intra], dim=1).logsumexp(dim=1) - inter.diagonal()
+        candidates = [inter, without_own_pairs(anchor @ anchor.T / tau)] if both_views else [inter]
+        return torch.cat(candidates, dim=1).logsumexp(dim=1) - inter.diagonal()
 
     check_range("tau", tau, above=0)
     return (loss_of_anchors(u, v) + loss_of_anchors(v, u)).mean() / 2
@@ -39,6 +41,8 @@ def enhanced(
     pooling: str = "sum",
     anchors: Tensor | None = None,
     columns: Tensor | None = None,
+    *,
+    both_views: bool = True,
 ) -> Tensor:
     r"""Similar nodes attract, dissimilar ones repel, by how similar they are: Eq. (final_loss).
 
@@ -50,12 +54,13 @@ def enhanced(
     the numerator is then :math:`e^{\sum_j p_{ij}⟨u_i,v_j⟩/τ} + e^{\sum_{j≠i} p_{ij}⟨u_i,u_j⟩/τ}`, with
     :math:`p = w^+ / \sum w^+` in each view.
 
-    ``anchors`` [B] and ``columns`` [C] are the sampled nodes that ``weights`` is about (None: all).
+    ``anchors`` [B] and ``columns`` [C] are the sampled nodes that ``weights`` is about (None: all). Without ``both_views`` all
+    terms with :math:`⟨u_i,u_j⟩` are left out.
     """
     check_range("tau", tau, above=0)
     check_choice("pooling", pooling, POOLINGS)
-    of_u = anchor_losses(u, v, weights, tau, pooling, anchors, columns)
-    of_v = anchor_losses(v, u, weights, tau, pooling, anchors, columns)
+    of_u = anchor_losses(u, v, weights, tau, pooling, anchors, columns, both_views=both_views)
+    of_v = anchor_losses(v, u, weights, tau, pooling, anchors, columns, both_views=both_views)
     return (of_u + of_v).mean() / 2
 
 
@@ -67,14 +72,16 @@ def anchor_losses(
     pooling: str,
     anchors: Tensor | None = None,
     columns: Tensor | None = None,
+    *,
+    both_views: bool = True,
 ) -> Tensor:
     """ℓ of every anchor in one view against both views: one side of :func:`enhanced`."""
     rows, counterparts = (anchor, other) if anchors is None else (anchor[anchors], other[anchors])
     inter = rows @ (other if columns is None else other[columns]).T / tau
-    intra = rows @ (anchor if columns is None else anchor[columns]).T / tau
+    intra = rows @ (anchor if columns is None else anchor[columns]).T / tau if both_views else None
     counterpart = (rows * counterparts).sum(dim=1) / tau
     numerator = _positives(inter, intra, counterpart, weights, pooling)
-    denominator = _log_sum(counterpart, weights.repel + inter, weights.repel + intra)
+    denominator = _log_sum(counterpart, *(weights.repel + scores for scores in (inter, intra) if scores is not None))
     return denominator - numerator
 
 
@@ -174,11 +181,14 @@ def without_own_pairs(matrix: Tensor) -> Tensor:
     return matrix.masked_fill(own, NONE)
 
 
-def _positives(inter: Tensor, intra: Tensor, counterpart: Tensor, weights: PairWeights, pooling: str) -> Tensor:
+def _positives(inter: Tensor, intra: Tensor | None, counterpart: Tensor, weights: PairWeights, pooling: str) -> Tensor:
     if pooling == "sum":
-        return _log_sum(weights.own + counterpart, weights.attract + inter, weights.attract + intra)
+        views = (weights.attract + scores for scores in (inter, intra) if scores is not None)
+        return _log_sum(weights.own + counterpart, *views)
     with_own = torch.cat([weights.own[:, None], weights.attract], dim=1).softmax(dim=1)
     inter_mean = (with_own * torch.cat([counterpart[:, None], inter], dim=1)).sum(dim=1)
+    if intra is None:
+        return inter_mean
     has_others = (weights.attract > NONE).any(dim=1)
     others = torch.where(has_others[:, None], weights.attract, 0).softmax(dim=1)
     intra_mean = (others * intra).sum(dim=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -39,14 +40,18 @@ def node_weights(
     folder: Path | None = None,
     *,
     read_once: bool = False,
+    counterpart: bool | None = None,
 ) -> NodeWeights:
     """The weights of a graph. ``similarity`` is a user's, or the one that the settings describe, computed before.
+
+    A node itself is one of its positives with ``counterpart``; None: where the method has two views.
 
     Weights that are ``read_once`` have their temperatures found with them, and on a large graph those of similar nodes alone
     are to be read (``near``).
     """
     method, stored = execution.method, execution.stored
-    objective, two_views = method.objective, method.views is not None
+    objective = method.objective
+    itself = method.views is not None if counterpart is None else counterpart
     sampled = method.sampling is not None and method.sampling.samples(graph.num_nodes)
     device = graph.edge_index.device
     if similarity is None:
@@ -56,10 +61,10 @@ def node_weights(
     is_matrix = isinstance(similarity, StoredSimilarity) and isinstance(similarity.matrix, Tensor)
     large = graph.num_nodes > EXACT_TEMPERATURES[device.type]
     lazy = read_once or (sampled and not is_matrix and large)
-    positives = objective.positives.on(graph, similarity, two_views, lazy)
+    positives = objective.positives.on(graph, similarity, itself, lazy)
     if stored != "nothing" and device.type == "cuda" and isinstance(positives, Linked):
         matrix = positives.matrix
-        positives = Linked(matrix.to_dense() if isinstance(matrix, SparseMatrix) else matrix)
+        positives = replace(positives, matrix=matrix.to_dense() if isinstance(matrix, SparseMatrix) else matrix)
     drawn = (sampled or (read_once and large)) and objective.positives.uses_similarity
     near = similar_nodes(similarity) if drawn and similarity is not None else None
     return NodeWeights(positives, objective.negatives.on(graph, similarity, lazy), graph.num_nodes, device, near)

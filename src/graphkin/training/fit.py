@@ -37,7 +37,7 @@ def fit(
     Args:
         data: a :class:`graphkin.Graph`, a dataset's name, a path, a NetworkX graph, a ``torch_geometric.data.Data``, DataFrames
             ``(edges, nodes)``, or a SciPy matrix with features ``(adjacency, x)``.
-        method: "grace", "gca", "graph-mlp", each with or without "+", "bgrl"; or a :class:`graphkin.Method`. The default
+        method: one of :data:`graphkin.METHODS`, such as "grace+" or "bgrl"; or a :class:`graphkin.Method`. The default
             is the method of a ``preset`` file, or "kin".
         preset: the dataset whose shipped settings to use; by default the graph's own name if it is one of them, and settings
             meant for any graph otherwise. Or a settings file (.toml), such as :func:`graphkin.tune` writes.

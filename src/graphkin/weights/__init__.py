@@ -18,13 +18,23 @@ from graphkin.weights.pairwise import (
     PositiveWeights,
 )
 from graphkin.weights.sampling import SomeNodes, draw_candidates, similar_nodes
-from graphkin.weights.settings import Attract, Neighbours, OtherClasses, OwnCounterpart, Repel, SameClass, Uniform
+from graphkin.weights.settings import (
+    AllNeighbours,
+    Attract,
+    Neighbours,
+    OtherClasses,
+    OwnCounterpart,
+    Repel,
+    SameClass,
+    Uniform,
+)
 from graphkin.weights.temperatures import attraction_temperatures, repulsion_temperatures
 from graphkin.weights.transforms import NONE, effective_count, log_attraction, log_indicator, log_repulsion
 
 __all__ = [
     "NONE",
     "AllAlike",
+    "AllNeighbours",
     "Attract",
     "Attraction",
     "Candidates",

@@ -136,9 +136,13 @@ class AllAlike(NegativeWeights):
 
 @dataclass(frozen=True)
 class Linked(PositiveWeights):
-    """Neighbourhood contrast: positives and their weights are the entries of a matrix, Â^r, sparse or dense."""
+    """Positives and their weights are the entries of a matrix, sparse or dense: Â^r in neighbourhood contrast.
+
+    The node itself has the weight ``own``.
+    """
 
     matrix: SparseMatrix | Tensor
+    own: float = 0.0
     similarity: None = field(default=None, init=False, repr=False)
 
     @property
@@ -147,12 +151,12 @@ class Linked(PositiveWeights):
 
     def log(self, rows: Tensor, candidates: Candidates, similarity: Tensor | None = None) -> tuple[Tensor, Tensor]:
         chosen = self.matrix[rows] if isinstance(self.matrix, Tensor) else self.matrix.rows(rows)
-        weights = chosen[:, candidates.columns].log()
+        weights = candidates.counted(chosen[:, candidates.columns].log())
         excluded = candidates.excluded_positives(rows)
-        return weights.masked_fill(excluded, NONE), torch.full_like(weights[:, 0], NONE)
+        return weights.masked_fill(excluded, NONE), torch.full_like(weights[:, 0], self.own).log()
 
     def to(self, device: torch.device, similarity: NodeSimilarity | None) -> Linked:
-        return Linked(self.matrix.to(device))
+        return replace(self, matrix=self.matrix.to(device))
 
 
 @dataclass(frozen=True)

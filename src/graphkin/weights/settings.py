@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
+import torch
+
 from graphkin.errors import SettingError, check_range, check_whole, shown
 from graphkin.graphs.adjacency import normalised_adjacency
 from graphkin.graphs.graph import Graph
@@ -56,6 +58,23 @@ class Neighbours:
         for _ in range(self.hops - 1):
             power = power @ adjacency
         return Linked(SparseMatrix(power))
+
+
+@register("AllNeighbours")
+@dataclass(frozen=True)
+class AllNeighbours:
+    """The positives of a node are its neighbours, with a weight of 1 each, and the node itself."""
+
+    uses_similarity: ClassVar[bool] = False
+    is_function: ClassVar[bool] = False
+    needs_edges: ClassVar[bool] = True
+
+    def on(self, graph: Graph, similarity: NodeSimilarity | None, counterpart: bool, lazy: bool = False) -> PositiveWeights:
+        nodes, (source, target) = graph.num_nodes, graph.edge_index
+        linked = (target * nodes + source)[source != target].unique()
+        rowptr = torch.searchsorted(linked // nodes, torch.arange(nodes + 1, device=linked.device))
+        ones = torch.ones(len(linked), dtype=torch.float32, device=linked.device)
+        return Linked(SparseMatrix.from_parts(rowptr, linked % nodes, ones, (nodes, nodes)), own=1.0)
 
 
 @register("Attract")

@@ -44,6 +44,7 @@ class ContrastTask(Task):
             seed=setup.seed,
             implementation=execution.implementation,
             precision=execution.precision,
+            both_views=method.objective.both_views,
         )
         self.sources = {
             "views": generator(setup.seed, "views", setup.device),

@@ -44,7 +44,7 @@ class Way:
 def ways(
     graph: Graph, method: MethodLike, device: torch.device, own: NodeSimilarity | None, *, adapt: bool
 ) -> Iterator[Execution]:
-    for way in _adapted(graph, method, device, own) if adapt else _as_asked(graph, method):
+    for way in adapted(graph, method, device, own) if adapt else as_asked(graph, method):
         yield execution_of(way, graph, method, device, own)
 
 
@@ -100,17 +100,18 @@ def case_of(graph: Graph, method: MethodLike, device: torch.device, stored: Stor
         stored=stored == "weights" and not sampled,
         by_similarity=objective.similarity is not None,
         stand_for_all=sampled,
+        both_views=objective.both_views,
     )
 
 
-def _as_asked(graph: Graph, method: MethodLike) -> Iterator[Way]:
+def as_asked(graph: Graph, method: MethodLike) -> Iterator[Way]:
     if not sampling_of(method).samples(graph.num_nodes):
         yield Way("weights", {}, "all nodes at once, similarity and weights stored")
     yield Way("similarity", {}, "similarity stored")
     yield Way("nothing", {}, "similarity when needed")
 
 
-def _adapted(graph: Graph, method: MethodLike, device: torch.device, own: NodeSimilarity | None) -> Iterator[Way]:
+def adapted(graph: Graph, method: MethodLike, device: torch.device, own: NodeSimilarity | None) -> Iterator[Way]:
     nodes, sampling, similarity = graph.num_nodes, sampling_of(method), method.objective.similarity
     largest: dict[str, Any] = {} if own is not None else getattr(similarity, "shortcut", dict)()
     storable = bool(largest) or (own is not None and not isinstance(own, StoredSimilarity))

@@ -78,8 +78,8 @@ class _Pairs(NamedTuple):
 
     inter: Tensor
     """with the candidate in the other view [B, C]"""
-    intra: Tensor
-    """with the candidate in the anchor's view [B, C]"""
+    intra: Tensor | None
+    """with the candidate in the anchor's view [B, C]; None where it is not compared with them"""
     own: Tensor
     """with the anchor's counterpart [B]"""
 
@@ -102,7 +102,7 @@ def _in_linear_space(anchors: _Anchors, weights: LinearWeights, grads: tuple[Ten
     scores = _scores(anchors)
     pooled = _MeanPositives(scores, weights) if anchors.problem.pooling == "mean" else None
     shift, exponentials = _exponentials_in_place(scores, anchors)
-    both = exponentials.inter + exponentials.intra
+    both = exponentials.inter.clone() if exponentials.intra is None else exponentials.inter + exponentials.intra
     sums = _sums(exponentials, both, weights, None if pooled is None else pooled.log_numerator - shift)
     if not sums.smallest > SAFE_SUM:
         return None
@@ -116,14 +116,16 @@ def _in_linear_space(anchors: _Anchors, weights: LinearWeights, grads: tuple[Ten
 
 def _scores(anchors: _Anchors) -> _Pairs:
     inter = product(anchors.scaled, anchors.other_view.T, anchors.precision)
-    intra = product(anchors.scaled, anchors.same_view.T, anchors.precision)
+    intra = product(anchors.scaled, anchors.same_view.T, anchors.precision) if anchors.problem.both_views else None
     return _Pairs(inter, intra, (anchors.scaled * anchors.counterparts).sum(dim=1))
 
 
 def _exponentials_in_place(scores: _Pairs, anchors: _Anchors) -> tuple[Tensor, _Pairs]:
     """The largest score of every anchor, and e^(score − largest) where the scores were; zero for a node with itself."""
-    shift = torch.maximum(torch.maximum(scores.inter.amax(dim=1), scores.intra.amax(dim=1)), scores.own)
-    for block in (scores.inter, scores.intra):
+    shift = torch.maximum(scores.inter.amax(dim=1), scores.own)
+    if scores.intra is not None:
+        shift = torch.maximum(shift, scores.intra.amax(dim=1))
+    for block in (scores.inter,) if scores.intra is None else (scores.inter, scores.intra):
         block.sub_(shift[:, None]).exp_()
         _clear_own_pairs(block, anchors.rows, anchors.problem.columns)
     return shift, scores._replace(own=scores.own.sub_(shift).exp_())
@@ -150,7 +152,8 @@ def _gradients_in_place(exponentials: _Pairs, sums: _Sums, weights: LinearWeight
     if weights.shares is not None:
         attraction = (weights.mass / sums.numerator)[:, None]
         coefficient = torch.addcmul(coefficient, weights.shares, attraction, value=-1, out=scratch)
-    return _Pairs(exponentials.inter.mul_(coefficient), exponentials.intra.mul_(coefficient), own)
+    intra = None if exponentials.intra is None else exponentials.intra.mul_(coefficient)
+    return _Pairs(exponentials.inter.mul_(coefficient), intra, own)
 
 
 def _pooled_gradients_in_place(
@@ -159,7 +162,8 @@ def _pooled_gradients_in_place(
     """The same for "mean" pooling: q where the exponentials were, then minus p."""
     own = exponentials.own / sums.denominator
     coefficient = _repulsion(sums, weights, scratch)
-    inter, intra = exponentials.inter.mul_(coefficient), exponentials.intra.mul_(coefficient)
+    inter = exponentials.inter.mul_(coefficient)
+    intra = None if exponentials.intra is None else exponentials.intra.mul_(coefficient)
     own -= pooled.subtract_gradient(inter, intra)
     return _Pairs(inter, intra, own)
 
@@ -175,12 +179,16 @@ def _add_to_embeddings(gradients: _Pairs, anchors: _Anchors, grads: tuple[Tensor
     tau, columns, precision = anchors.problem.tau, anchors.problem.columns, anchors.precision
     own = (gradients.own / tau)[:, None]
     of_other, of_same = gradients.inter, gradients.intra
-    to_rows = product(of_other, anchors.other_view, precision) + product(of_same, anchors.same_view, precision)
+    to_rows = product(of_other, anchors.other_view, precision)
+    if of_same is not None:
+        to_rows += product(of_same, anchors.same_view, precision)
     to_rows = to_rows.div_(tau) + own * anchors.counterparts
     grad_view, grad_other = grads
     grad_view.index_add_(0, anchors.rows, to_rows)
     grad_other.index_add_(0, anchors.rows, own * anchors.mine)
     for grad, gradient in ((grad_other, of_other), (grad_view, of_same)):
+        if gradient is None:
+            continue
         to_columns = product(gradient.T, anchors.scaled, precision)
         if columns is None:
             grad += to_columns
@@ -197,15 +205,17 @@ class _MeanPositives:
         inter_mean, intra_mean = self.own_share * scores.own, torch.full_like(scores.own, NONE)
         if self.shares is not None:
             inter_mean += (1 - self.own_share) * (self.shares * scores.inter).sum(dim=1)
-            intra_mean = torch.where(weights.has_others, (self.shares * scores.intra).sum(dim=1), intra_mean)
+            if scores.intra is not None:
+                intra_mean = torch.where(weights.has_others, (self.shares * scores.intra).sum(dim=1), intra_mean)
         self.log_numerator = torch.logaddexp(inter_mean, intra_mean)
         self.inter_part = (inter_mean - self.log_numerator).exp()
 
-    def subtract_gradient(self, inter: Tensor, intra: Tensor) -> Tensor:
+    def subtract_gradient(self, inter: Tensor, intra: Tensor | None) -> Tensor:
         """Take ∂ log numerator / ∂ scores off both blocks, and return that of the own counterparts."""
         if self.shares is not None:
             inter.addcmul_(self.shares, (self.inter_part * (1 - self.own_share))[:, None], value=-1)
-            intra.addcmul_(self.shares, (1 - self.inter_part)[:, None], value=-1)
+            if intra is not None:
+                intra.addcmul_(self.shares, (1 - self.inter_part)[:, None], value=-1)
         return self.inter_part * self.own_share
 
 
@@ -214,7 +224,9 @@ def _in_log_space(rows: Tensor, view: Tensor, other: Tensor, problem: Problem, g
     with torch.enable_grad():
         view, other = view.detach().requires_grad_(), other.detach().requires_grad_()
         weights = problem.weights.block(rows, problem.candidates)
-        loss = objective.anchor_losses(view, other, weights, problem.tau, problem.pooling, rows, problem.columns).sum()
+        loss = objective.anchor_losses(
+            view, other, weights, problem.tau, problem.pooling, rows, problem.columns, both_views=problem.both_views
+        ).sum()
         for grad, gradient in zip(grads, torch.autograd.grad(loss, (view, other)), strict=True):
             grad += gradient
     return loss.detach()

@@ -49,10 +49,10 @@ def choose(case: Case, implementation: str = "auto") -> str:
         if implementation == "fused":
             raise SettingError(f"implementation 'fused' needs {reason}.")
     if implementation in ("auto", "symmetric"):
-        if case.stored and case.pooling == "sum" and case.anchors is None and not case.own_candidates:
+        if case.stored and case.pooling == "sum" and case.anchors is None and not case.own_candidates and case.both_views:
             return "symmetric"
         if implementation == "symmetric":
-            raise SettingError("implementation 'symmetric' needs stored weights, 'sum' pooling and no sampling.")
+            raise SettingError("implementation 'symmetric' needs stored weights, 'sum' pooling, both views and no sampling.")
     return "blocked" if implementation == "auto" else implementation
 
 
@@ -68,7 +68,9 @@ def loss_by(implementation: str, precision: str, u: Tensor, v: Tensor, problem: 
     """:func:`two_view_loss` in the form and precision that were chosen before."""
     if implementation == "reference":
         weights = problem.weights.block(problem.anchors, problem.candidates)
-        return objective.enhanced(u, v, weights, problem.tau, problem.pooling, problem.anchors, problem.columns)
+        return objective.enhanced(
+            u, v, weights, problem.tau, problem.pooling, problem.anchors, problem.columns, both_views=problem.both_views
+        )
 
     def compute() -> tuple[Tensor, Tensor]:
         with products_in(precision, u.device), torch.cuda.device_of(u):

@@ -14,7 +14,7 @@ from graphkin.weights import Candidates, NodeWeights, StoredWeights
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """``objective.enhanced(u, v, weights.block(anchors, candidates), tau, pooling, anchors, candidates.columns)``.
+    """``objective.enhanced(u, v, weights.block(anchors, candidates), tau, pooling, anchors, candidates.columns, both_views)``.
 
     Anchors and candidates are all nodes where they are None.
     """
@@ -24,6 +24,8 @@ class Problem:
     pooling: str = "sum"
     anchors: Tensor | None = None
     candidates: Candidates | None = None
+    both_views: bool = True
+    """Whether an anchor is compared with the nodes of its own view, too."""
 
     def __post_init__(self) -> None:
         check_range("tau", self.tau, above=0)
@@ -57,6 +59,7 @@ class Problem:
             stored=isinstance(self.weights, StoredWeights),
             by_similarity=self.weights.by_similarity,
             stand_for_all=self.candidates is not None and self.candidates.stand_for_all,
+            both_views=self.both_views,
         )
 
 
@@ -88,6 +91,8 @@ class Case:
     """Whether weights are computed from a similarity; InfoNCE's are not."""
     stand_for_all: bool = False
     """Whether the drawn candidates stand for all nodes, as sampled steps draw them."""
+    both_views: bool = True
+    """Whether anchors are compared with the nodes of their own view, too."""
 
     @property
     def computes_weights(self) -> bool:

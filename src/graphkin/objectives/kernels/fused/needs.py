@@ -41,6 +41,8 @@ def why_not(case: Case, *, interpreted: bool) -> str | None:
         return "embeddings in float32, found float64"
     if case.own_candidates:
         return "all nodes as candidates"
+    if not case.both_views:
+        return "candidates of both views"
     return None if case.functions else "weights from one symmetric similarity"
 
 
