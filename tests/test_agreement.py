@@ -13,6 +13,7 @@ from torch import Tensor
 from graphkin import Graph, Similarity, evaluate, fit, method_named
 from graphkin.errors import SettingError
 from graphkin.evaluation.baselines import untrained
+from graphkin.execution.memory import memory_in_use
 from graphkin.graphs.synthetic import community_graph
 from graphkin.methods import plus
 from graphkin.objectives.agreement import Agreement, AgreementTask, agreement, agreement_loss, pair_shares
@@ -156,7 +157,8 @@ def test_a_large_graph_needs_no_matrix_of_all_pairs(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("graphkin.objectives.contrast.ways.MOST_AT_ONCE", {"cpu": 2000})
     decided = plan(graph, "signa", device="cpu", hidden=8, width=4).execution
     assert decided.stored == "nothing" and decided.method.settings()["candidates"] == 2048
-    assert plan(graph, "signa+", device="cpu", memory="600MiB", hidden=8, width=4).execution.needs < 2100**2 * 4 * 20
+    memory = memory_in_use(torch.device("cpu")) + 400 * 2**20
+    assert plan(graph, "signa+", device="cpu", memory=memory, hidden=8, width=4).execution.needs < 2100**2 * 4 * 20
 
 
 @pytest.mark.parametrize("name", ["signa", "signa+"])

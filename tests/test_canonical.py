@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from graphkin import evaluate, fit, method_named
+from graphkin import Graph, evaluate, fit, method_named
 from graphkin.errors import SettingError
 from graphkin.evaluation.baselines import untrained
-from graphkin.graphs.synthetic import community_graph
 from graphkin.methods import plus
 from graphkin.objectives.canonical import Canonical, canonical
 from tests import paper
@@ -43,13 +42,12 @@ def test_a_column_that_is_the_same_for_all_nodes_is_harmless() -> None:
     assert u.grad is not None and torch.isfinite(u.grad).all()
 
 
-def test_it_learns_more_than_an_untrained_encoder_knows() -> None:
-    graph = community_graph(300, classes=3, mean_degree=8, words=48)
-    method = method_named("cca-ssg").configure(hidden=64, decorrelation=0.01, epochs=60, learning_rate=0.003)
-    fitted = fit(graph, method, device="cpu")
+def test_it_learns_more_than_an_untrained_encoder_knows(cora: Graph) -> None:
+    method = method_named("cca-ssg").configure(hidden=64, epochs=40)
+    fitted = fit(cora, method, device="cpu")
     assert fitted.losses[-1] < fitted.losses[0]
-    scores = [evaluate(rows, graph, splits=5).mean for rows in (fitted.embed(graph), untrained(graph, method))]
-    assert scores[0] > scores[1]
+    scores = [evaluate(rows, cora, splits=3).mean for rows in (fitted.embed(cora), untrained(cora, method))]
+    assert scores[0] > scores[1] + 10
 
 
 def test_the_authors_settings() -> None:

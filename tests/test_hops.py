@@ -14,7 +14,6 @@ from torch import Tensor
 from graphkin import GRACE, Graph, Similarity, SparseMatrix, evaluate, fit, method_named
 from graphkin.errors import SettingError
 from graphkin.evaluation.baselines import untrained
-from graphkin.graphs.synthetic import community_graph
 from graphkin.methods import key_form, plus, to_json
 from graphkin.models.encoders.hops import HopGCN
 from graphkin.models.views import TwoViews, View, whole_graph
@@ -117,13 +116,12 @@ def test_identity_weights_are_the_base_method(small: Graph) -> None:
 
 
 @pytest.mark.parametrize("name", ["ma-gcl", "ma-gcl+"])
-def test_it_learns_more_than_an_untrained_encoder_knows(name: str) -> None:
-    graph = community_graph(300, classes=3, mean_degree=8, words=48)
-    method = method_named(name).configure(hidden=32, epochs=60, learning_rate=0.01)
-    fitted = fit(graph, method, device="cpu")
-    assert sum(fitted.losses[-10:]) < sum(fitted.losses[:10])
-    scores = [evaluate(rows, graph, splits=5).mean for rows in (fitted.embed(graph), untrained(graph, method))]
-    assert scores[0] > scores[1]
+def test_it_learns_more_than_an_untrained_encoder_knows(name: str, cora: Graph) -> None:
+    method = method_named(name).configure(hidden=32, epochs=20, learning_rate=0.01)
+    fitted = fit(cora, method, device="cpu")
+    assert sum(fitted.losses[-5:]) < sum(fitted.losses[:5])
+    scores = [evaluate(rows, cora, splits=3).mean for rows in (fitted.embed(cora), untrained(cora, method))]
+    assert scores[0] > scores[1] + 10
 
 
 def test_sampled_steps(small: Graph) -> None:

@@ -10,7 +10,6 @@ import torch
 from graphkin import Graph, evaluate, fit, method_named
 from graphkin.errors import SettingError
 from graphkin.evaluation.baselines import untrained
-from graphkin.graphs.synthetic import community_graph
 from graphkin.methods import plus
 from graphkin.models.encoders.two_sights import TwoSights
 from graphkin.models.views import whole_graph
@@ -73,13 +72,12 @@ def test_an_encoder_of_one_block_has_one_summary(small: Graph) -> None:
 
 
 @pytest.mark.parametrize("name", ["dgi", "mvgrl"])
-def test_it_learns_more_than_an_untrained_encoder_knows(name: str) -> None:
-    graph = community_graph(300, classes=3, mean_degree=8, words=48)
-    method = method_named(name).configure(hidden=32, epochs=60, learning_rate=0.01)
-    fitted = fit(graph, method, device="cpu")
-    assert fitted.losses[-1] < fitted.losses[0] - 0.05
-    scores = [evaluate(rows, graph, splits=5).mean for rows in (fitted.embed(graph), untrained(graph, method))]
-    assert scores[0] > scores[1]
+def test_it_learns_more_than_an_untrained_encoder_knows(name: str, cora: Graph) -> None:
+    method = method_named(name).configure(hidden=32, epochs=40, learning_rate=0.01)
+    fitted = fit(cora, method, device="cpu")
+    assert fitted.losses[-1] < fitted.losses[0] - 0.2
+    scores = [evaluate(rows, cora, splits=3).mean for rows in (fitted.embed(cora), untrained(cora, method))]
+    assert scores[0] > scores[1] + 15
 
 
 def test_refused() -> None:

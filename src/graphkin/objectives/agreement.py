@@ -20,13 +20,14 @@ from graphkin.models.views import isolated, whole_graph
 from graphkin.objectives.contrast.tasks import ANCHORS, faster_on_its_device
 from graphkin.objectives.contrast.ways import CANDIDATES, Way, adapted, as_asked, sampling_of
 from graphkin.objectives.kernels.gradient import with_gradient
-from graphkin.objectives.kernels.precision import of_encoder, products_in
+from graphkin.objectives.kernels.precision import of_encoder
 from graphkin.objectives.kinship.tasks import rows_of
 from graphkin.objectives.objective import Objective, Setup, Task
 from graphkin.objectives.weighting import check_similarity, node_weights, preparing_bytes, similarity_bytes, use_edges
 from graphkin.similarity import NodeSimilarity
 from graphkin.support.components import SLOT, register
 from graphkin.support.parallel import peers
+from graphkin.support.products import products_in
 from graphkin.support.randomness import generator
 from graphkin.support.sparse import SparseMatrix
 from graphkin.weights import AllNeighbours, Candidates, Linked, NodeWeights, Uniform, draw_candidates
