@@ -20,7 +20,7 @@ from graphkin.models.views import isolated, whole_graph
 from graphkin.objectives.contrast.tasks import ANCHORS, faster_on_its_device
 from graphkin.objectives.contrast.ways import CANDIDATES, Way, adapted, as_asked, sampling_of
 from graphkin.objectives.kernels.gradient import with_gradient
-from graphkin.objectives.kernels.precision import of_encoder
+from graphkin.objectives.kernels.precision import encoder_of_rows
 from graphkin.objectives.kinship.tasks import rows_of
 from graphkin.objectives.objective import Objective, Setup, Task
 from graphkin.objectives.weighting import check_similarity, node_weights, preparing_bytes, similarity_bytes, use_edges
@@ -28,7 +28,7 @@ from graphkin.similarity import NodeSimilarity
 from graphkin.support.components import SLOT, register
 from graphkin.support.parallel import peers
 from graphkin.support.products import products_in
-from graphkin.support.randomness import generator
+from graphkin.support.randomness import generator, kept
 from graphkin.support.sparse import SparseMatrix
 from graphkin.weights import AllNeighbours, Candidates, Linked, NodeWeights, Uniform, draw_candidates
 
@@ -180,7 +180,7 @@ def execution_of(way: Way, graph: Graph, method: Any, device: torch.device) -> E
         method,
         way.stored,
         "blocked",
-        encoder_precision=of_encoder("auto", encoded),
+        encoder_precision=encoder_of_rows("auto", encoded, device),
         recorded=alone and way.stored == "weights" and not sampled,
         together=together_on(device, encoded),
         needs=stored
@@ -242,12 +242,12 @@ class AgreementTask(Task):
         if repel is None:
             repel = (rows[:, None] != columns).to(linear.own)
         attract = torch.zeros_like(repel) if linear.shares is None else linear.shares * linear.mass[:, None]
-        kept = torch.empty_like(attract).bernoulli_(1 - self.mask, generator=self.sources["masking"])
+        unmasked = kept(attract.shape, self.mask, self.sources["masking"], self.device).to(attract)
         if candidates is None:
-            return pair_shares(attract, linear.own, repel, kept)
+            return pair_shares(attract, linear.own, repel, unmasked)
         factors = candidates.factors(attract)
-        p, _ = pair_shares(attract, linear.own, repel, kept)
-        _, q = pair_shares(attract / factors, linear.own, repel, kept)
+        p, _ = pair_shares(attract, linear.own, repel, unmasked)
+        _, q = pair_shares(attract / factors, linear.own, repel, unmasked)
         return p, q
 
 

@@ -34,7 +34,7 @@ def of_encoder(precision: str, nodes: int) -> str:
 
 
 def of_rows(precision: str, rows: int, device: torch.device) -> str:
-    """What steps that take so many rows of features compute with, encoder and objective alike.
+    """What the objective of steps that take so many rows of features computes with.
 
     "auto" is TF32 on a GPU and bf16 on a CPU that multiplies it fast; float32 where there are few rows, or neither.
     """
@@ -43,6 +43,11 @@ def of_rows(precision: str, rows: int, device: torch.device) -> str:
     if precision == "auto":
         return "bf16" if rows > EXACT_ON_CPU_UP_TO and multiplies_bf16_fast(device) else "float32"
     return "float32" if precision == "tf32" else precision
+
+
+def encoder_of_rows(precision: str, rows: int, device: torch.device) -> str:
+    """The same of their encoder, which multiplies in TF32 at least on a GPU."""
+    return of_encoder(precision, rows) if device.type == "cuda" else of_rows(precision, rows, device)
 
 
 def product(a: Tensor, b: Tensor, precision: str) -> Tensor:

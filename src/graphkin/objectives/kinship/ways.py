@@ -15,7 +15,7 @@ from graphkin.execution import Execution, MethodLike, Stored, together_on
 from graphkin.graphs.graph import Graph
 from graphkin.models.encoder import declares, inputs_memory_of, memory_of, trained_widths_of
 from graphkin.objectives.kernels import kinship as kernel
-from graphkin.objectives.kernels.precision import of_encoder, of_rows
+from graphkin.objectives.kernels.precision import encoder_of_rows, of_rows
 from graphkin.objectives.weighting import EXACT_TEMPERATURES, pagerank_bytes, preparing_bytes, similarity_bytes
 from graphkin.similarity import NodeSimilarity
 from graphkin.support.parallel import peers
@@ -120,7 +120,7 @@ def _execution(
         stored,
         "blocked",
         of_rows(asked, nodes, device),
-        of_encoder(asked, nodes) if on_gpu else of_rows(asked, nodes, device),
+        encoder_of_rows(asked, nodes, device),
         recorded=on_gpu and not waits and peers().size == 1 and declares(method.encoder, "recordable"),
         together=together_on(device, nodes),
         needs=needs,
