@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterable, Sequence
 
 from graphkin.evaluation.protocols import HABITS
-from graphkin.experiments.board import Board
+from graphkin.experiments.board import NOT_RUN, Board
 from graphkin.report.board import Advice, BoardCell, BoardTable, ShownBoard, shown_board
 from graphkin.report.habits import beside_published, habit_gains
 from graphkin.report.markdown import escaped
@@ -43,12 +43,12 @@ def measure_tables(board: Board) -> str:
 
 def _measure(board: ShownBoard, shown: BoardTable) -> str:
     rows = [[row.name, "–" if row.rank is None else f"{row.rank:.2f}", *map(_cell, row.cells)] for row in shown.rows]
-    return table(("", "mean rank", *board.datasets), rows)
+    return table_of_runs(("", "mean rank", *board.datasets), rows)
 
 
 def cost_table(board: Board) -> str:
     shown = shown_board(board)
-    return table(("", *shown.datasets), [[row.name, *(cell.text for cell in row.cells)] for row in shown.costs])
+    return table_of_runs(("", *shown.datasets), [[row.name, *(cell.text for cell in row.cells)] for row in shown.costs])
 
 
 def settings_list(board: Board) -> str:
@@ -69,7 +69,16 @@ def published_table(board: Board) -> str:
 
 
 def habits_table(board: Board) -> str:
-    return table(("", *(f"`{habit}`" for habit in HABITS)), [[row, *texts] for row, texts in habit_gains(board)])
+    return table_of_runs(("", *(f"`{habit}`" for habit in HABITS)), [[row, *texts] for row, texts in habit_gains(board)])
+
+
+def table_of_runs(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """The rows that were run on some graph; a line names the others."""
+    left_out = [row[0] for row in rows if set(row[1:]) <= {NOT_RUN, "–"}]
+    told = textwrap.fill(f"Not run yet: {', '.join(left_out)}.", WIDTH) if left_out else ""
+    if len(left_out) == len(rows):
+        return f"{NO_RUNS}\n"
+    return table(headings, [row for row in rows if row[0] not in left_out]) + (f"\n{told}\n" if told else "")
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
