@@ -19,6 +19,7 @@ from graphkin.graphs.columns import kind_of_text, kinds_of_numbers
 from graphkin.graphs.recipes import needs_recipe, prepared_graph, recipe_for, recipe_from_json
 from graphkin.graphs.splits import random_split
 from graphkin.support.sparse import SparseMatrix
+from graphkin.training.plan import plan
 from tests.wording import refused, told
 
 QUICK: dict[str, Any] = {"epochs": 20, "hidden": 32, "progress": "none"}
@@ -302,3 +303,11 @@ def test_one_value_in_the_way_is_named(tmp_path: Path, values: list[str], facts:
     for said in ({}, {"column": "date"}):
         with refused(GraphError, "'column'", *facts):
             Graph.from_tables(tmp_path / "edges.csv", tmp_path / "nodes.csv", columns=said)
+
+
+def test_names_of_columns_do_not_steer_the_terminal(tmp_path: Path) -> None:
+    (tmp_path / "edges.csv").write_text("source,target\na,b\nb,c\n", encoding="utf-8")
+    (tmp_path / "nodes.csv").write_text("id,\x1b[31mage\na,1.5\nb,2.5\nc,9\n", encoding="utf-8")
+    lines = plan(tmp_path, "kin").lines()
+    assert any("columns: " in line and r"\x1b[31mage" in line for line in lines)
+    assert not any("\x1b" in line for line in lines)

@@ -360,3 +360,12 @@ def test_a_step_of_graph_mlp_is_a_batch() -> None:
 
     assert together(method_named("graph-mlp+")) > 1
     assert together(method_named("graph-mlp+").configure(batch=SMALL_STEP + 1)) == 1
+
+
+@pytest.mark.parametrize("name", ["grace", "kin", "mvgrl", "sgrl", "signa"])
+def test_what_is_embedded_after_training_is_what_the_model_embeds(small: Graph, name: str) -> None:
+    settings: dict[str, Any] = {} if name == "kin" else {"hidden": 8}
+    fitted, blocks = plan(small, name, epochs=2, device="cpu", **settings).fit_and_embed(0)
+    rows = torch.cat(list(blocks))
+    assert not rows.requires_grad
+    assert torch.equal(rows, fitted.embed(small))

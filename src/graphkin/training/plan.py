@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.nn import ModuleDict
 
-from graphkin.errors import SettingError, check_text
+from graphkin.errors import SettingError, check_text, printable
 from graphkin.execution import Execution, as_asked, decide, parse_memory
 from graphkin.graphs.graph import Graph
 from graphkin.graphs.inputs import GraphLike, as_graph
@@ -64,7 +64,7 @@ class Plan:
     def lines(self) -> list[str]:
         """How it will be trained, what was done to columns, and what was chosen for the graph."""
         named = {"plan": self.execution, "columns": self.recipe, "chosen for this graph": self.chosen}
-        return [f"{name}: {line}" for name, line in named.items() if line is not None]
+        return [printable(f"{name}: {line}") for name, line in named.items() if line is not None]
 
     @property
     def title(self) -> str:
@@ -191,6 +191,7 @@ class Prepared:
         """``fitted.embed(graph)`` on the graph of training, without computing again what the encoder takes."""
         return torch.cat(list(self.embed_in_blocks(fitted)))
 
+    @torch.no_grad()
     def embed_in_blocks(self, fitted: Fitted) -> Iterator[torch.Tensor]:
         """The rows of :meth:`embed` in their order, some at a time."""
         encoder: Any = fitted.modules["encoder"]
