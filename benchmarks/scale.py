@@ -1,8 +1,10 @@
 """Time, memory and accuracy as a graph grows: generated, prepared, trained, embedded and scored within a memory.
 
     python benchmarks/scale.py --nodes 10000 100000 1000000 --memory 8GiB
+    python benchmarks/scale.py --nodes 100000 --method grace+ --epochs 60
 
-Each graph has a process of its own. Each run prints a table and adds its rows to benchmarks/results/scale.json.
+Each graph has a process of its own. Each run prints a table and adds its rows to benchmarks/results/scale.json. Embeddings are
+written to a file, as ``graphkin fit`` does.
 """
 
 from __future__ import annotations
@@ -11,9 +13,11 @@ import argparse
 import json
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +27,13 @@ from graphkin.support.files import write_json
 RESULTS = Path(__file__).parent / "results" / "scale.json"
 
 
-def one(nodes: int, memory: str, method: str, epochs: int, device: str) -> dict[str, Any]:
+def one(nodes: int, memory: str, method: str, epochs: int | None, device: str) -> dict[str, Any]:
     from graphkin.evaluation.baselines import propagated_features, raw_features
     from graphkin.evaluation.evaluate import evaluate
     from graphkin.graphs.synthetic import community_graph
     from graphkin.support.memory import peak_memory
     from graphkin.training.device import device_named
+    from graphkin.training.embeddings import write_embeddings
     from graphkin.training.plan import plan
 
     where = device_named(device)
@@ -44,25 +49,26 @@ def one(nodes: int, memory: str, method: str, epochs: int, device: str) -> dict[
 
     with stage("generate"):
         graph = community_graph(nodes)
-    planned = plan(graph, method, device=device, memory=memory, epochs=epochs)
+    planned = plan(graph, method, device=device, memory=memory, **({} if epochs is None else {"epochs": epochs}))
     with stage("prepare"):
         prepared = planned.prepare()
     with stage("train"):
         (fitted,) = prepared.train([0]).fitted
-    del prepared
-    with stage("embed"):
-        embeddings = fitted.embed(graph)
-    with stage("score"):
-        accuracy = evaluate(embeddings, graph, splits=1).test[0]
-    del embeddings
+    prepared = replace(prepared, for_objective=None)
+    with tempfile.TemporaryDirectory() as folder:
+        with stage("embed"):
+            embeddings = write_embeddings(Path(folder) / "embeddings.npy", prepared.embed_in_blocks(fitted), nodes)
+        del prepared
+        with stage("score"):
+            accuracy = evaluate(embeddings, graph, splits=1).test[0]
+        del embeddings
     free = {
         name: evaluate(rows(graph), graph, splits=1).test[0]
         for name, rows in (("raw features", raw_features), ("propagated features", propagated_features))
-        if nodes <= 200_000
     }
     return {
-        "nodes": nodes, "edges": graph.num_edges, "method": method, "epochs": epochs, "device": device, "memory": memory,
-        "plan": planned.execution.words, "estimate_bytes": planned.execution.estimate,
+        "nodes": nodes, "edges": graph.num_edges, "method": method, "epochs": len(fitted.losses),
+        "device": device, "memory": memory, "plan": planned.execution.words, "estimate_bytes": planned.execution.estimate,
         "seconds": seconds, "peak_bytes": peaks, "accuracy": accuracy,
         "without_training": free,
     }  # fmt: skip
@@ -72,8 +78,8 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--nodes", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--memory", default="8GiB")
-    parser.add_argument("--method", default="grace+")
-    parser.add_argument("--epochs", type=int, default=60)
+    parser.add_argument("--method", default="kin")
+    parser.add_argument("--epochs", type=int, help="default: the method's own")
     parser.add_argument("--device", default="auto")
     parser.add_argument("--here", action="store_true", help="one graph, in this process, as JSON")
     given = parser.parse_args()
@@ -84,7 +90,8 @@ def main() -> None:
     earlier = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else []
     rows = []
     for nodes in given.nodes:
-        options = [f"--{name}={value}" for name, value in zip(("memory", "method", "epochs", "device"), settings, strict=True)]
+        named = zip(("memory", "method", "epochs", "device"), settings, strict=True)
+        options = [f"--{name}={value}" for name, value in named if value is not None]
         command = [sys.executable, __file__, "--here", "--nodes", str(nodes), *options]
         row = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[-1])
         rows.append(row)

@@ -36,24 +36,39 @@ def pagerank_table() -> str:
 
 
 def latest_runs() -> list[dict[str, Any]]:
-    """The latest row of every size on every kind of device."""
+    """The latest row of every method and size on every kind of device, kin's first."""
     latest = {}
     for row in rows("scale"):
         kind = "cuda" if row["device"].startswith("cuda") else "cpu"
-        latest[kind, row["nodes"]] = {**row, "kind": kind}
+        latest[row["method"] != "kin", kind, row["nodes"]] = {**row, "kind": kind}
     return [latest[key] for key in sorted(latest)]
 
 
 def scale_table() -> str:
-    lines = [
-        "| nodes | machine | plan | prepare | one step | embed | score | peak memory | accuracy | propagated features |",
-        "|---" * 10 + "|",
-    ]
+    headings = (
+        "nodes",
+        "method, epochs",
+        "machine",
+        "plan",
+        "prepare",
+        "one step",
+        "embed",
+        "score",
+        "peak memory",
+        "accuracy",
+    )
+    lines = [f"| {' | '.join(headings)} | propagated features |", "|---" * 11 + "|"]
     for row in latest_runs():
         seconds, peak = row["seconds"], max(row["peak_bytes"].values()) / 2**30
         times = [seconds["prepare"], seconds["train"] / row["epochs"], seconds["embed"], seconds["score"]]
         on = {"cpu": "two cores", "cuda": "H200"}[row["kind"]]
-        cells = [f"{row['nodes']:,}", on, row["plan"], *(_seconds(value) for value in times)]
+        cells = [
+            f"{row['nodes']:,}",
+            f"{row['method']}, {row['epochs']:,}",
+            on,
+            row["plan"],
+            *(_seconds(value) for value in times),
+        ]
         free = row["without_training"].get("propagated features")
         cells += [f"{peak:.1f} GiB", f"{row['accuracy']:.1f} %", "not measured" if free is None else f"{free:.1f} %"]
         lines.append("| " + " | ".join(cells) + " |")
