@@ -45,30 +45,13 @@ def latest_runs() -> list[dict[str, Any]]:
 
 
 def scale_table() -> str:
-    headings = (
-        "nodes",
-        "method, epochs",
-        "machine",
-        "plan",
-        "prepare",
-        "one step",
-        "embed",
-        "score",
-        "peak memory",
-        "accuracy",
-    )
-    lines = [f"| {' | '.join(headings)} | propagated features |", "|---" * 11 + "|"]
+    headings = "nodes | method, epochs | machine | plan | prepare | one step | embed | score | peak memory | accuracy"
+    lines = [f"| {headings} | propagated features |", "|---" * 11 + "|"]
     for row in latest_runs():
         seconds, peak = row["seconds"], max(row["peak_bytes"].values()) / 2**30
         times = [seconds["prepare"], seconds["train"] / row["epochs"], seconds["embed"], seconds["score"]]
         on = {"cpu": "two cores", "cuda": "H200"}[row["kind"]]
-        cells = [
-            f"{row['nodes']:,}",
-            f"{row['method']}, {row['epochs']:,}",
-            on,
-            row["plan"],
-            *(_seconds(value) for value in times),
-        ]
+        cells = [f"{row['nodes']:,}", f"{row['method']}, {row['epochs']:,}", on, row["plan"], *map(_seconds, times)]
         free = row["without_training"].get("propagated features")
         cells += [f"{peak:.1f} GiB", f"{row['accuracy']:.1f} %", "not measured" if free is None else f"{free:.1f} %"]
         lines.append("| " + " | ".join(cells) + " |")
