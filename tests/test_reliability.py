@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -124,11 +124,12 @@ def test_what_was_learned_is_kept_when_scoring_fails(
 
 
 def test_the_model_is_kept_when_embedding_fails(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*given: object) -> None:
+    def broken(*given: object) -> Iterator[torch.Tensor]:
+        yield torch.zeros(1, 2)
         raise RuntimeError("a bug")
 
     np.savez("f.npz", **arrays())
-    monkeypatch.setattr("graphkin.training.fitted.Fitted.embed", broken)
+    monkeypatch.setattr("graphkin.training.plan.Prepared.embed_in_blocks", broken)
     assert graphkin_run("fit", "f.npz", *QUICK, "--out", "run") == 1
     assert [path.name for path in Path("run").iterdir()] == ["model.graphkin"]
 
