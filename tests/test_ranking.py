@@ -93,6 +93,14 @@ def test_the_best_rows_of_a_graph_are_those_not_significantly_below() -> None:
     assert best_on(board, "a", "nmi") == []
 
 
+def test_a_row_with_few_seeds_leads_once_it_can_be_tested() -> None:
+    whole = made({"GRACE": {"a": 80.0}, "kin": {"a": 85.0}}, seeds=10)
+    for count, best in ((2, ["GRACE", "kin"]), (4, ["kin"])):
+        some = dict(list(whole.cell("kin", "a", "accuracy").test.items())[:count])
+        cells = {**whole.cells, ("kin", "a", "accuracy"): Cell(some, {}, 10)}
+        assert best_on(replace(whole, cells=cells), "a", "accuracy") == best
+
+
 def test_experiments_are_joined_and_empty_cells_say_why() -> None:
     on_one, on_two = (
         experiment(

@@ -14,6 +14,9 @@ from scipy import stats
 from graphkin.evaluation.comparison import SIGNIFICANT, Difference
 from graphkin.experiments.board import Board
 
+FEWEST_SEEDS = 3
+"""of a row that can be the best on a graph"""
+
 
 class Ranking(NamedTuple):
     """Mean ranks over graphs, 1 being best. All of its rows have results on all of its graphs."""
@@ -100,10 +103,10 @@ def _kind(difference: Difference) -> str:
 def best_on(board: Board, dataset: str, measure: str) -> list[str]:
     """The row with the highest mean, then those that are not significantly below it, from the highest mean.
 
-    A row with fewer than half of its seeds comes after those with more.
+    A row with fewer than three seeds, which no test can compare, comes after those with more.
     """
     cells = board.present(dataset, measure)
-    ordered = sorted(cells, key=lambda row: (2 * cells[row].count < cells[row].wanted, -cells[row].mean))
+    ordered = sorted(cells, key=lambda row: (cells[row].count < FEWEST_SEEDS, -cells[row].mean))
     if not ordered:
         return []
     found = compared(board, dataset, measure)
