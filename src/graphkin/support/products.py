@@ -1,6 +1,6 @@
 """Products of float32 matrices, in the precision that is set around them.
 
-GPUs have TF32 for it. CPUs with instructions for bf16 multiply rounded matrices four to five times as fast.
+GPUs have TF32 for it. CPUs with instructions for bf16 multiply rounded matrices faster (docs/performance.md).
 """
 
 from __future__ import annotations
