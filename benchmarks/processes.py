@@ -40,7 +40,7 @@ def one(nodes: int, memory: str, steps: int) -> dict[str, Any] | None:
         if not among.first:
             return None
     seconds = {"prepare": prepare_seconds, "step": curve.seconds / steps}
-    sampled = {name: method.settings()[name] for name in ("anchors", "candidates", "neighbours", "top_k")}
+    sampled = {name: method.settings()[name] for name in ("anchors", "candidates", "top_k")}
     return {"nodes": nodes, "processes": among.size, "seconds": seconds, "loss": curve.losses[-1], **sampled}
 
 

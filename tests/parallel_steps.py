@@ -30,8 +30,7 @@ STEPS: dict[str, tuple[str, dict[str, Any]]] = {
     "largest": ("grace+", TOP),
     "largest cosines": ("grace+", {**TOP, "structure": "ppr-cosine"}),
     "sampled": ("grace+", SAMPLED),
-    "neighbours": ("grace+", {**SAMPLED, "neighbours": 3}),
-    "neighbours, random slopes": ("gca+", {**SAMPLED, "neighbours": 2, "activation": "rrelu", "layers": 3}),
+    "sampled, random slopes": ("gca+", {**SAMPLED, "activation": "rrelu", "layers": 3}),
 }
 
 

@@ -20,7 +20,7 @@ METHODS: list[tuple[str, dict[str, Any]]] = [
     ("grace+", {"anchors": 8, "negatives_sampled": 9}),
     ("gca+", {"activation": "rrelu"}),
     ("graph-mlp+", {"batch": 20}),
-    ("grace+", {"candidates": 12, "anchors": 8, "neighbours": 2, "top_k": 5}),
+    ("grace+", {"candidates": 12, "anchors": 8, "top_k": 5}),
     ("dgi", {}),
     ("mvgrl", {}),
     ("cca-ssg", {}),

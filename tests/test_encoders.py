@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from torch_geometric.nn import GCNConv
@@ -50,6 +51,17 @@ def test_sparse_features_are_the_same_as_dense(cora: Graph) -> None:
         strict=True,
     ):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("activation", ["relu", "prelu", "rrelu"])
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_blocks_of_nodes_change_no_embedding(small: Graph, activation: str, size: int) -> None:
+    edges = small.edge_index[:, small.edge_index[0] < small.edge_index[1]]
+    weighted = Graph.from_arrays(small.x, edges, edge_weight=0.2 + np.random.default_rng(0).random(edges.size(1)))
+    encoder = GCN(hidden=5, layers=3, activation=activation).build(weighted.num_features, torch.Generator().manual_seed(0))
+    encoder.eval()
+    adjacency = whole_graph(weighted).adjacency
+    torch.testing.assert_close(encoder.in_blocks(weighted.x, adjacency, size), encoder(weighted.x, View(adjacency, None)))
 
 
 def test_rrelu_draws_slopes_in_training_only() -> None:

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 import torch
 
-from graphkin import load, method_named
+from graphkin import Graph, fit, load, method_named
 from graphkin.evaluation.protocols import PROTOCOLS
 from graphkin.experiments.trials import Trial
-from graphkin.methods import from_json
+from graphkin.methods import from_json, key_form, to_json
+from graphkin.support.files import read_tensors, write_tensors
 from tests import golden
 
 KNOWN: dict[str, Any] = json.loads((golden.FOLDER / "losses.json").read_text())
@@ -39,6 +40,26 @@ def test_a_model_of_an_earlier_version_is_read() -> None:
     torch.testing.assert_close(rows[:2, :3], torch.tensor([[0.0, 0.0, 0.0424], [0.0, 0.0, 0.0410]]), atol=1e-4, rtol=0)
     if golden.machine() == KNOWN["machine"]:
         assert hashlib.sha256(rows.contiguous().numpy().tobytes()).hexdigest()[:16] == "02c8b8f5947a0dd0"
+
+
+@pytest.mark.parametrize("neighbours", [None, 3])
+def test_a_model_with_sampled_neighbours_is_read(small: Graph, neighbours: int | None, tmp_path: Path) -> None:
+    """A setting that was taken out: it changed steps, and embeddings always came from all neighbours."""
+    fitted, path = fit(small, "grace+", epochs=1, hidden=8, candidates=12, device="cpu"), tmp_path / "model.graphkin"
+    fitted.save(path)
+    metadata, tensors = read_tensors(path)
+    header = json.loads(metadata["graphkin"])
+    header["method"]["sampling"]["neighbours"] = neighbours
+    write_tensors(path, tensors, {**metadata, "graphkin": json.dumps(header)})
+    assert load(path).method == fitted.method
+    assert torch.equal(load(path).embed(small), fitted.embed(small))
+
+
+def test_a_run_with_sampled_neighbours_is_read() -> None:
+    method = method_named("grace+").configure(candidates=12)
+    flat = key_form(method)
+    assert from_json({**flat, "optimiser": {**flat["optimiser"], "neighbours": 3}}) == method
+    assert "neighbours" not in json.dumps([flat, to_json(method)])
 
 
 def test_committed_runs_keep_their_keys() -> None:

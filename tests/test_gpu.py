@@ -164,7 +164,6 @@ def test_two_processes_give_the_loss_and_gradient_of_one(tmp_path: Path) -> None
         (6000, None, "similarity and weights stored"),
         (30_000, "3GiB", "in blocks"),
         (300_000, "24GiB", "candidates a step, 32 largest"),
-        (300_000, "4GiB", "10 neighbours of a node"),
     ],
 )
 def test_the_estimate_is_near_the_peak(nodes: int, memory: str | None, words: str) -> None:

@@ -143,7 +143,6 @@ def test_refused() -> None:
         ({"most_hops": (1, 2, 3)}, r"most_hops must be two numbers.*found \(1, 2, 3\)"),
         ({"both_views": 3}, "both_views must be True or False, found 3"),
         ({"projector": -1}, "projector must be .*found -1"),
-        ({"neighbours": 3, "candidates": 9}, "neighbours must be none with the encoder HopGCN"),
     ]
     for settings, message in mistakes:
         with pytest.raises(SettingError, match=message):

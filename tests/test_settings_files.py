@@ -54,6 +54,16 @@ def test_a_bad_settings_file_is_one_line(content: str, words: str, graph: Graph,
     assert str(path) in str(caught.value)
 
 
+def test_settings_of_a_version_with_sampled_neighbours_are_read(graph: Graph, tmp_path: Path) -> None:
+    """The setting was taken out; files hold all settings, so every earlier one has it."""
+    path = tmp_path / "settings.toml"
+    path.write_text('method = "grace+"\n[settings]\nepochs = 2\nhidden = 8\ncandidates = 20\nneighbours = "none"\n')
+    assert graphkin.fit(graph, preset=path).method.settings()["candidates"] == 20
+    path.write_text(path.read_text().replace('"none"', "3"))
+    with pytest.raises(SettingError, match=r"unknown setting for grace\+ 'neighbours'"):
+        graphkin.fit(graph, preset=path)
+
+
 def test_a_preset_of_another_method_is_refused(graph: Graph, tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text('method = "grace"\n[settings]\nepochs = 2\nhidden = 8\n')

@@ -186,8 +186,6 @@ def test_encoders_that_do_not_fit_are_refused(small: Graph) -> None:
         fit(small, replace(GRACE, encoder=Pooled()), device="cpu")
     with pytest.raises(SettingError, match=r"features alone.*found GCN"):
         replace(GRAPH_MLP, encoder=GCN())
-    with pytest.raises(SettingError, match="neighbours must be none with the encoder Attention"):
-        fit(small, MINE.configure(candidates=10, neighbours=3), device="cpu")
 
 
 def test_a_setting_belongs_to_one_component() -> None:

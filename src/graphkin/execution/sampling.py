@@ -14,9 +14,8 @@ class Sampling:
     """Which nodes a step looks at; None: all of them.
 
     ``anchors`` nodes are drawn as anchors in each epoch, ``positives_sampled`` and ``negatives_sampled`` nodes as V_M and V_N.
-    ``candidates`` nodes are drawn in each epoch to stand for all, together with ``near`` similar ones of every anchor, and
-    ``neighbours`` of every node are looked at in every layer: an estimate of the full loss whose cost does not grow with the
-    graph.
+    ``candidates`` nodes are drawn in each epoch to stand for all, together with ``near`` similar ones of every anchor: an
+    estimate of the full loss.
     """
 
     anchors: int | None = None
@@ -24,7 +23,6 @@ class Sampling:
     negatives_sampled: int | None = None
     candidates: int | None = field(default=None, metadata=LATER)
     near: int = field(default=8, metadata=LATER)
-    neighbours: int | None = field(default=None, metadata=LATER)
 
     def __post_init__(self) -> None:
         for name in ("anchors", "positives_sampled", "negatives_sampled"):
@@ -35,10 +33,6 @@ class Sampling:
             check_whole("candidates", self.candidates, at_least=2)
             if self.own_sets:
                 raise SettingError("candidates stand for all nodes: positives_sampled and negatives_sampled must be none.")
-        if self.neighbours is not None:
-            check_whole("neighbours", self.neighbours, at_least=1)
-            if self.candidates is None:
-                raise SettingError("neighbours are drawn for sampled nodes alone: candidates must be given too.")
 
     @property
     def own_sets(self) -> bool:

@@ -1,5 +1,5 @@
 """The form in which version 0.1 wrote methods: objective and sampling were not components, their settings lay in the method and
-its optimiser. Model files, checkpoints and the keys of stored runs have it."""
+its optimiser. Model files, checkpoints and the keys of stored runs have it. And settings that there are no more."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from graphkin.execution import Sampling
 
 TWO_VIEWS, ONE_VIEW = "Contrast", "NeighbourhoodContrast"
 OF_OBJECTIVE = ("positives", "negatives", "similarity", "supervision", "tau", "pooling", "projector")
-OF_SAMPLING = tuple(Sampling.__dataclass_fields__)
+TAKEN_OUT = {"Sampling": ("neighbours",)}
+"""settings of components that only training read: the models in files that mention them embed as before"""
+OF_SAMPLING = (*Sampling.__dataclass_fields__, *TAKEN_OUT["Sampling"])
 WITHOUT_SAMPLING = {"anchors": None, "positives_sampled": None, "negatives_sampled": None, "precision": "auto"}
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from graphkin.errors import SettingError
+from graphkin.methods.earlier import TAKEN_OUT
 from graphkin.methods.method import Method
 from graphkin.methods.presets import method_named
 from graphkin.support.files import checked_path, reading, write_whole
@@ -31,7 +32,14 @@ def read_settings(path: str | Path) -> Method:
         check_shape(tables, SHAPE)
         if set(tables) != set(SHAPE):
             raise ValueError(f"found {', '.join(sorted(set(tables) - set(SHAPE)))} besides")
-        return method_named(tables["method"]).configure(**tables["settings"])
+        method = method_named(tables["method"])
+        return method.configure(**_still_known(tables["settings"], method))
+
+
+def _still_known(settings: dict[str, Any], method: Method) -> dict[str, Any]:
+    """Without settings that were taken out since the file was written, where it did not use them."""
+    gone = {name for names in TAKEN_OUT.values() for name in names} - method.settings().keys()
+    return {name: value for name, value in settings.items() if name not in gone or value != "none"}
 
 
 def write_settings(path: Path, method: Method, comments: list[str]) -> None:

@@ -47,4 +47,5 @@ def _decoded(value: Any) -> Any:
             f"it was made with the component {tag!r}, which is not known here: import the module that defines the class, and "
             f"register it there with @graphkin.register({tag!r})."
         )
-    return COMPONENTS[tag](**{key: _decoded(entry) for key, entry in given.items()})
+    gone = earlier.TAKEN_OUT.get(tag, ())
+    return COMPONENTS[tag](**{key: _decoded(entry) for key, entry in given.items() if key not in gone})

@@ -31,12 +31,11 @@ OPTIONAL: dict[str, Any] = {
     "takes_sparse": False,
     "sees_edges": True,
     "recordable": False,
-    "samples_neighbours": False,
     "counts_hops": False,
 }
 """what an encoder may declare, and what holds where it does not: ``x`` may be a SparseMatrix; views need edges; a step on a GPU
-never asks the device for a value, so that it may be recorded; the module has ``of_some_nodes``, and the dataclass ``layers``;
-the module draws numbers of hops where a view has ``most_hops``"""
+never asks the device for a value, so that it may be recorded; the module draws numbers of hops where a view has
+``most_hops``"""
 
 
 class Encoder(Protocol):

@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from graphkin.graphs.arrays import Features
 from graphkin.support.products import affine
-from graphkin.support.randomness import chances, kept, random_key
+from graphkin.support.randomness import kept
 from graphkin.support.sparse import SparseMatrix
 
 ACTIVATIONS = ("relu", "prelu", "rrelu")
@@ -19,7 +19,7 @@ NORMS = ("none", "layer", "batch")
 
 
 class ReLU(nn.Module):
-    def forward(self, x: Tensor, generator: torch.Generator | None = None, nodes: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
         return x.relu()
 
 
@@ -28,26 +28,19 @@ class PReLU(nn.Module):
         super().__init__()
         self.slope = nn.Parameter(torch.tensor([0.25], dtype=torch.float32))
 
-    def forward(self, x: Tensor, generator: torch.Generator | None = None, nodes: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
         return F.prelu(x, self.slope)
 
 
 class RReLU(nn.Module):
-    """Negative inputs are scaled by a slope drawn anew for each while training, by the mean slope otherwise.
-
-    With ``nodes``, the slopes of a row depend on its node and not on the other rows.
-    """
+    """Negative inputs are scaled by a slope drawn anew for each while training, by the mean slope otherwise."""
 
     low, high = 1 / 8, 1 / 3
 
-    def forward(self, x: Tensor, generator: torch.Generator | None = None, nodes: Tensor | None = None) -> Tensor:
+    def forward(self, x: Tensor, generator: torch.Generator | None = None) -> Tensor:
         if not self.training:
             return F.leaky_relu(x, (self.low + self.high) / 2)
-        if nodes is None or generator is None:
-            slope = torch.empty_like(x).uniform_(self.low, self.high, generator=generator)
-        else:
-            chance = chances(random_key(generator), nodes[:, None], torch.arange(x.size(1), device=x.device))
-            slope = (self.low + (self.high - self.low) * chance).to(x)
+        slope = torch.empty_like(x).uniform_(self.low, self.high, generator=generator)
         return torch.where(x >= 0, x, x * slope)
 
 

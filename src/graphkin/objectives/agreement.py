@@ -36,7 +36,7 @@ SMALLEST = 1e-6
 """A score, (1 ± cos)/2, is at least this, so that equal rows may repel each other."""
 PAIRS, BLOCKS = 2**24, 14
 """pairs of nodes that are compared at a time, and blocks of them in float32 that a step holds at the peak"""
-NOT_SAMPLED = ("neighbours", "positives_sampled", "negatives_sampled")
+NOT_SAMPLED = ("positives_sampled", "negatives_sampled")
 
 Shares = Callable[[Tensor], tuple[Tensor, Tensor]]
 """p and q of some rows over the candidates [B, C], in memory of their own"""
@@ -141,8 +141,7 @@ class Agreement(Objective):
         adapt: bool = True,
     ) -> Iterator[Execution]:
         for way in adapted(graph, method, device, own) if adapt else as_asked(graph, method):
-            if "neighbours" not in way.settings:
-                yield execution_of(way, graph, method.configure(**way.settings), device)
+            yield execution_of(way, graph, method.configure(**way.settings), device)
 
     def prepare(
         self, graph: Graph, execution: Execution, similarity: NodeSimilarity | None = None, folder: Path | None = None

@@ -1,9 +1,8 @@
 """Several processes that train one model together: torchrun starts them, PyTorch's collectives join them.
 
 Every process holds the graph and the same parameters, draws the same random numbers, and works on its share of the nodes: of
-the rows of similarity before training, of the anchors in every step, and of the sampled nodes to encode. The losses and
-gradients of all shares add up to those of one process. Without torchrun, or outside :func:`joined`, a process is alone and does
-everything.
+the rows of similarity before training, and of the anchors in every step. The losses and gradients of all shares add up to
+those of one process. Without torchrun, or outside :func:`joined`, a process is alone and does everything.
 """
 
 from __future__ import annotations

@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from graphkin.errors import check_choice, check_whole
 from graphkin.graphs.arrays import Features
 from graphkin.models.layers import ACTIVATIONS, activation, glorot
-from graphkin.models.neighbours import SampledView
 from graphkin.models.views import View
 from graphkin.support.components import register
 from graphkin.support.sparse import SparseMatrix
@@ -30,7 +29,6 @@ class GCN:
 
     takes_sparse: ClassVar[bool] = True
     recordable: ClassVar[bool] = True
-    samples_neighbours: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_whole("hidden", self.hidden, at_least=1, at_most=2**16)
@@ -56,7 +54,7 @@ def gcn_widths(num_features: int, hidden: int, layers: int) -> list[int]:
 
 
 class GCNEncoder(nn.Module):
-    """Layers of Â x W + b, each followed by an activation that is called with a generator and the nodes of its rows."""
+    """Layers of Â x W + b, each followed by an activation that is called with a generator."""
 
     def __init__(self, widths: Sequence[int], activations: Iterable[nn.Module], generator: torch.Generator) -> None:
         super().__init__()
@@ -71,15 +69,6 @@ class GCNEncoder(nn.Module):
             if layer > 0:
                 hidden = hidden @ self.weights[layer]
             hidden = self.activations[layer](view.adjacency @ hidden + bias, generator)
-        return hidden
-
-    def of_some_nodes(self, view: SampledView, generator: torch.Generator | None = None) -> Tensor:
-        """The same for the nodes of a sampled view; neighbours are gathered before the first product, not after it."""
-        received = view.inputs @ (view.feature_mask[:, None] * self.weights[0])
-        hidden: Tensor = self.activations[0](received + self.biases[0], generator, view.nodes[0])
-        for layer, block in enumerate(view.blocks, start=1):
-            received = block @ (hidden @ self.weights[layer])
-            hidden = self.activations[layer](received + self.biases[layer], generator, view.nodes[layer])
         return hidden
 
     def in_blocks(self, x: Features, adjacency: SparseMatrix, size: int) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,8 +26,6 @@ class SmoothedGCN(GCN):
     layers: int = 1
     activation: str = "prelu"
     after_hops: int = 1
-
-    samples_neighbours: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

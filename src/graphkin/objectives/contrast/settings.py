@@ -15,7 +15,7 @@ from graphkin.execution import Execution, MethodLike
 from graphkin.graphs.graph import Graph
 from graphkin.models.layers import Projector
 from graphkin.objectives.contrast.tasks import ContrastTask, SampledTask
-from graphkin.objectives.contrast.ways import check_neighbours, ways
+from graphkin.objectives.contrast.ways import ways
 from graphkin.objectives.kernels.precision import PRECISIONS
 from graphkin.objectives.objective import Objective, Setup, Task
 from graphkin.objectives.reference import POOLINGS
@@ -64,10 +64,6 @@ class Contrast(Objective):
     @property
     def needs_edges(self) -> bool:
         return use_edges(self)
-
-    def check(self, method: MethodLike) -> None:
-        super().check(method)
-        check_neighbours(method)
 
     def ways(
         self,

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from graphkin.graphs.arrays import Features
-from graphkin.models.neighbours import NeighbourPlan
 from graphkin.objectives.losses import TwoViewLoss
 from graphkin.objectives.objective import Setup, Task
-from graphkin.support.parallel import peers
 from graphkin.support.products import products_in
 from graphkin.support.randomness import generator
 from graphkin.support.sparse import SparseMatrix
@@ -33,7 +30,7 @@ class ContrastTask(Task):
         method, execution = setup.method, setup.execution
         self.device, self.weights, self.sampling = setup.device, setup.prepared, method.sampling
         self.x = faster_on_its_device(setup.x)
-        self.plan = self._plan(setup)
+        self.plan = method.views.plan(setup.graph)
         self.contrast = TwoViewLoss(
             self.weights,
             method.objective.tau,
@@ -52,9 +49,6 @@ class ContrastTask(Task):
             "sampling": self.contrast.generator,
         }
 
-    def _plan(self, setup: Setup) -> Any:
-        return setup.method.views.plan(setup.graph)
-
     def loss(self) -> Tensor:
         with products_in(self.execution.encoder_precision, self.device):
             u, v = (self._project(view) for view in (0, 1))
@@ -69,13 +63,7 @@ class ContrastTask(Task):
 
 
 class SampledTask(ContrastTask):
-    """The same from some nodes that stand for all, and from some neighbours of theirs."""
-
-    def _plan(self, setup: Setup) -> Any:
-        method = setup.method
-        if method.sampling.neighbours is None:
-            return super()._plan(setup)
-        return NeighbourPlan(setup.graph, method.views, method.sampling.neighbours, method.encoder.layers)
+    """The same from some nodes that stand for all."""
 
     def loss(self) -> Tensor:
         weights: NodeWeights = self.weights
@@ -85,25 +73,10 @@ class SampledTask(ContrastTask):
         drawn = draw_candidates(nodes, anchors, self.sampling.candidates, source, weights.near, self.sampling.near)
         some = torch.cat([anchors, drawn.columns]).unique()
         with products_in(self.execution.encoder_precision, self.device):
-            u, v = self._projected(some)
+            u, v = (self._project(view, some) for view in (0, 1))
         places = drawn._replace(columns=torch.searchsorted(some, drawn.columns))
         problem = replace(self.contrast.problem, weights=SomeNodes.of(weights, some))
         return self.contrast.contrast(u, v, problem.sampled(torch.searchsorted(some, anchors), places))
-
-    def _projected(self, nodes: Tensor) -> tuple[Tensor, Tensor]:
-        """Both views of ``nodes``; where a process can encode its share of them alone, it does."""
-        if not isinstance(self.plan, NeighbourPlan):
-            return self._project(0, nodes), self._project(1, nodes)
-        mine = peers().share(nodes)
-        both = torch.cat([self._project_some(self.plan, view, mine) for view in (0, 1)], dim=1)
-        u, v = peers().gather(both, len(nodes)).chunk(2, dim=1)
-        return u, v
-
-    def _project_some(self, plan: NeighbourPlan, view: int, nodes: Tensor) -> Tensor:
-        drawn = plan.draw(view, nodes, self.x, self.sources["views"])
-        encoder: Any = self.modules["encoder"]
-        projected: Tensor = self.modules["projector"](encoder.of_some_nodes(drawn, self.sources["noise"]))
-        return projected
 
 
 def faster_on_its_device(x: Features) -> Features:

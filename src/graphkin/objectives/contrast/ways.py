@@ -1,8 +1,8 @@
 """The ways in which the two-view contrast can be computed on a graph, and what each of them takes.
 
 What changes the result least comes first: similarity and weights stored as N×N matrices; similarity alone, weights in blocks;
-the same with sampled anchors and candidates, which costs no accuracy (docs/scale.md); similarity from the largest PageRanks of
-every node; and sampled neighbours where the activations of all nodes are too large, too.
+the same with sampled anchors and candidates, which costs no accuracy (docs/scale.md); and similarity from the largest PageRanks
+of every node.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Any
 
 import torch
 
-from graphkin.errors import SettingError
 from graphkin.execution import SMALL_STEP, Execution, MethodLike, Sampling, Stored, together_on
 from graphkin.graphs.graph import Graph
 from graphkin.models.encoder import declares, memory_of, width_of
@@ -27,7 +26,7 @@ from graphkin.support.parallel import peers
 
 MOST_AT_ONCE = {"cpu": 10_000, "cuda": 200_000}
 """nodes of which all pairs are compared in blocks: a step of more takes too long"""
-CANDIDATES, NEIGHBOURS = 2048, 10
+CANDIDATES = 2048
 A_FEW, A_FEW_UP_TO = 5, 32_768
 """repeats that fill a GPU beside each other in the fused kernels, and the nodes in a step up to which they do"""
 
@@ -127,18 +126,11 @@ def adapted(graph: Graph, method: MethodLike, device: torch.device, own: NodeSim
         yield Way("similarity", {}, "all nodes at once, in blocks, similarity stored")
     drawn, sampled = _drawn(nodes, sampling)
     if storable and not sampling.own_sets:
-        of_given = _of_neighbours(sampling) if sampling.neighbours else ""
-        yield Way("similarity", drawn, f"{sampled}, similarity stored{of_given}")
+        yield Way("similarity", drawn, f"{sampled}, similarity stored")
     if in_blocks:
         yield Way("nothing", largest, f"all nodes at once, in blocks{of_largest}")
-    if sampling.own_sets:
-        return
-    drawn, sampled = {**drawn, **largest}, f"{sampled}{of_largest}"
-    if sampling.neighbours is None:
-        yield Way("nothing", drawn, sampled)
-    if sampling.neighbours is not None or declares(method.encoder, "samples_neighbours"):
-        neighbours = {"neighbours": sampling.neighbours or NEIGHBOURS}
-        yield Way("nothing", drawn | neighbours, f"{sampled}{_of_neighbours(sampling)}")
+    if not sampling.own_sets:
+        yield Way("nothing", drawn | largest, f"{sampled}{of_largest}")
 
 
 def _drawn(nodes: int, sampling: Sampling) -> tuple[dict[str, Any], str]:
@@ -149,18 +141,6 @@ def _drawn(nodes: int, sampling: Sampling) -> tuple[dict[str, Any], str]:
         count = min(count, ANCHORS)
         drawn = {"anchors": count, "candidates": candidates}
     return drawn, f"sampled, {count:,} anchors and {candidates:,} candidates a step"
-
-
-def _of_neighbours(sampling: Sampling) -> str:
-    return f", {sampling.neighbours or NEIGHBOURS:,} neighbours of a node"
-
-
-def check_neighbours(method: MethodLike) -> None:
-    if method.sampling is not None and method.sampling.neighbours and not declares(method.encoder, "samples_neighbours"):
-        raise SettingError(
-            f"neighbours must be none with the encoder {type(method.encoder).__name__}, which cannot encode some nodes alone "
-            f"(samples_neighbours and of_some_nodes), found {method.sampling.neighbours}."
-        )
 
 
 def _recorded(
@@ -196,12 +176,4 @@ def _sampled_step(graph: Graph, method: MethodLike, stored: Stored) -> int:
     candidates = min(sampling.candidates + count * (sampling.near if has_similar else 0), nodes)
     pairs = 16 * 4 * count * candidates
     roots = min(count + candidates, nodes)
-    if sampling.neighbours is None:
-        return memory_of(method.encoder, nodes, edges, width) + roots * 16 * width + pairs
-    encoder: Any = method.encoder
-    below = roots
-    for _ in range(encoder.layers - 1):
-        below = min(below * (1 + min(sampling.neighbours, edges // nodes)), nodes)
-    wide = width * (2 if encoder.layers > 1 else 1)
-    inputs = below * (4 * 2 * graph.num_features + 40 * min(sampling.neighbours, nodes))
-    return inputs + 4 * below * 2 * wide + 4 * roots * 14 * width + pairs
+    return memory_of(method.encoder, nodes, edges, width) + roots * 16 * width + pairs

@@ -23,7 +23,7 @@ from graphkin.similarity import NodeSimilarity, Similarity
 from graphkin.support.components import SLOT, register
 from graphkin.weights import Attract, NodeWeights, ShortLists, Uniform
 
-NOT_SAMPLED = ("candidates", "neighbours", "positives_sampled", "negatives_sampled")
+NOT_SAMPLED = ("candidates", "positives_sampled", "negatives_sampled")
 
 
 @register("Kinship")
