@@ -92,6 +92,16 @@ def test_the_least_change_that_fits_is_taken(monkeypatch: pytest.MonkeyPatch) ->
         chosen("1MiB")
 
 
+def test_the_error_names_kin_where_that_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = community_graph(4000, mean_degree=6)
+    monkeypatch.setattr("psutil.Process.memory_info", lambda process: type("Memory", (), {"rss": 0}))
+    with pytest.raises(SettingError, match=r"for grace\+ on .*, found 0\.39 GiB\. method='kin' needs about 0\.\d\d GiB\.$"):
+        plan(graph, "grace+", device="cpu", memory="400MiB", hidden=2048)
+    for method in ("grace+", "kin"):
+        with pytest.raises(SettingError, match=r"found 0\.00 GiB\.$"):
+            plan(graph, method, device="cpu", memory="1MiB")
+
+
 def test_a_plan_is_followed_as_it_was_said(small: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory that other things take between plan and training must not change what was printed."""
     planned = plan(small, of("grace+", epochs=2, hidden=8, candidates=12, top_k=5), device="cpu", memory="8GiB")

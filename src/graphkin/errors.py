@@ -67,6 +67,10 @@ class SettingError(InputError):
     """A setting is unknown or outside its range."""
 
 
+class MemoryLimitError(SettingError):
+    """There is less memory than the smallest plan needs."""
+
+
 class SplitError(InputError):
     """A split of the nodes is impossible or overlaps."""
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol
 
 import torch
 
-from graphkin.errors import SettingError
+from graphkin.errors import MemoryLimitError
 from graphkin.execution.memory import bytes_of, memory_in_use, whole_memory
 from graphkin.execution.sampling import Sampling
 from graphkin.graphs.graph import Graph
@@ -118,7 +118,7 @@ def decide(
             return execution
         found.append(execution)
     smallest = min(found, key=lambda execution: execution.estimate)
-    raise SettingError(
+    raise MemoryLimitError(
         f"memory must be at least about {smallest.estimate / 2**30 + 0.005:.2f} GiB for {method.name} on {graph.name} "
         f"({smallest.words}), found {limit / 2**30:.2f} GiB."
     )

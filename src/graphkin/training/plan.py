@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.nn import ModuleDict
 
-from graphkin.errors import SettingError, check_text, printable
+from graphkin.errors import MemoryLimitError, SettingError, argument, check_text, printable
 from graphkin.execution import Execution, as_asked, decide, parse_memory
 from graphkin.graphs.graph import Graph
 from graphkin.graphs.inputs import GraphLike, as_graph
@@ -238,11 +238,24 @@ def plan(
     there = graph.to(where)
     own = own_similarity(similarity, graph, chosen, where)
     if adapt:
-        execution = peers().from_first(lambda: decide(there, chosen, where, limit, own))
+        execution = peers().from_first(lambda: _decided(there, chosen, where, limit, own))
     else:
         execution = peers().from_first(lambda: as_asked(there, chosen, where, own))
     reason = asked.optimiser.reason(graph.num_nodes, graph.num_features)
     return Plan(there, where, execution, own, asked.feature_scale, reason, recipe, features)
+
+
+def _decided(graph: Graph, method: Method, device: torch.device, memory: int | None, own: NodeSimilarity | None) -> Execution:
+    """:func:`decide`, whose error names the default method where that needs less."""
+    try:
+        return decide(graph, method, device, memory, own)
+    except MemoryLimitError as error:
+        try:
+            other = decide(graph, method_named(DEFAULT_METHOD), device, memory)
+        except MemoryLimitError:
+            raise error from None
+        hint = f"{argument('method', DEFAULT_METHOD)} needs about {other.estimate / 2**30:.2f} GiB."
+        raise MemoryLimitError(f"{error} {hint}") from None
 
 
 def resolve(method: str | Method | None, graph: Graph, preset: str | Path | None = None) -> Method:
