@@ -15,6 +15,7 @@ from graphkin.execution import Execution, decide, parse_memory
 from graphkin.graphs.synthetic import community_graph
 from graphkin.methods import Method, method_named
 from graphkin.objectives.contrast import ways
+from graphkin.objectives.contrast.ways import adapted
 from graphkin.support.memory import peak_memory
 from graphkin.training.plan import plan
 from tests.killed_at import ended, started
@@ -90,6 +91,27 @@ def test_the_least_change_that_fits_is_taken(monkeypatch: pytest.MonkeyPatch) ->
         SettingError, match=r"memory must be at least about 0\.\d\d GiB for grace\+ on synthetic-4000 .*found 0\.00 GiB"
     ):
         chosen("1MiB")
+
+
+@pytest.mark.parametrize("name", ["grace", "gca+", "grace+"])
+def test_a_cpu_samples_where_all_pairs_take_long(name: str) -> None:
+    graph, method = community_graph(6001, mean_degree=4), of(name, feature_scale="rows")
+    sampled = plan(graph, method, device="cpu").execution
+    assert sampled.method == method.configure(anchors=512, candidates=2048)
+    assert sampled.stored == ("similarity" if "+" in name else "nothing")
+    assert str(sampled.change).startswith("comparing all pairs of nodes takes too long or more than")
+    for unchanged in (
+        plan(graph, method, device="cpu", candidates=6001).execution,
+        plan(graph, method, device="cpu", adapt=False).execution,
+        plan(community_graph(6000, mean_degree=4), method, device="cpu").execution,
+    ):
+        assert unchanged.change is None and unchanged.stored == "weights"
+    assert "all nodes at once" in next(adapted(graph, method, torch.device("cuda"), None)).words
+
+
+def test_all_nodes_that_are_asked_for_are_never_sampled() -> None:
+    with pytest.raises(SettingError, match=r"for grace\+ on synthetic-6001 \(all nodes at once, in blocks, 32 largest"):
+        plan(community_graph(6001, mean_degree=4), "grace+", device="cpu", memory="1MiB", candidates=10**6)
 
 
 def test_the_error_names_kin_where_that_fits(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,7 +71,8 @@ class Execution:
             return None
         used = self.method.settings()
         changed = ", ".join(f"{name}={used[name]} instead of {value}" for name, value in self.asked.items())
-        return f"all pairs of nodes do not fit into {self.memory / 2**30:.1f} GiB or take too long: {self.words} ({changed})."
+        limit = f"{self.memory / 2**30:.1f} GiB"
+        return f"comparing all pairs of nodes takes too long or more than {limit}: {self.words} ({changed})."
 
     def record(self) -> dict[str, Any]:
         """As plain data, for files: the same for two runs that were trained in the same way."""

@@ -15,7 +15,7 @@ class Sampling:
 
     ``anchors`` nodes are drawn as anchors in each epoch, ``positives_sampled`` and ``negatives_sampled`` nodes as V_M and V_N.
     ``candidates`` nodes are drawn in each epoch to stand for all, together with ``near`` similar ones of every anchor: an
-    estimate of the full loss.
+    estimate of the full loss. As many candidates as there are nodes are all of them, also where a plan would draw some.
     """
 
     anchors: int | None = None
@@ -42,3 +42,7 @@ class Sampling:
     def samples(self, num_nodes: int) -> bool:
         """Whether some of so many nodes are drawn to stand for all."""
         return self.candidates is not None and self.candidates < num_nodes
+
+    def takes_all(self, num_nodes: int) -> bool:
+        """Whether so many nodes are asked for in every step."""
+        return self.candidates is not None and self.candidates >= num_nodes

@@ -224,7 +224,7 @@ def plan(
 ) -> Plan:
     """Check everything and decide how to train, before anything is computed.
 
-    With ``adapt`` the settings change where they do not fit into the memory; otherwise they stay as they are given.
+    With ``adapt`` the settings change where they need too much memory or time; otherwise they stay as they are given.
     """
     graph = as_graph(data, features)
     asked = resolve(method, graph, preset).configure(**settings)

@@ -24,8 +24,9 @@ from graphkin.similarity import NodeSimilarity, never_waits
 from graphkin.similarity import Stored as StoredSimilarity
 from graphkin.support.parallel import peers
 
-MOST_AT_ONCE = {"cpu": 10_000, "cuda": 200_000}
-"""nodes of which all pairs are compared in blocks: a step of more takes too long"""
+MOST_AT_ONCE = {"cpu": 6_000, "cuda": 200_000}
+"""nodes of which all pairs are compared in every step, unless that is asked for: a step of more takes too long. On a CPU these
+are about as many as a sampled step looks at."""
 CANDIDATES = 2048
 A_FEW, A_FEW_UP_TO = 5, 32_768
 """repeats that fill a GPU beside each other in the fused kernels, and the nodes in a step up to which they do"""
@@ -116,20 +117,18 @@ def adapted(graph: Graph, method: MethodLike, device: torch.device, own: NodeSim
     storable = bool(largest) or (own is not None and not isinstance(own, StoredSimilarity))
     top_k = largest.get("top_k") or getattr(similarity, "top_k", None)
     of_largest = f", {top_k:,} largest PageRanks of a node" if top_k and own is None else ""
-    at_once = not sampling.samples(nodes)
-    in_blocks = at_once and (sampling.own_sets or nodes <= MOST_AT_ONCE[device.type])
-    if at_once and similarity is not None:
-        yield Way("weights", {}, "all nodes at once, similarity and weights stored")
-    elif in_blocks:
-        yield Way("weights", {}, "all nodes at once")
-    if in_blocks and storable:
+    stays = sampling.own_sets or sampling.takes_all(nodes)
+    at_once = stays or (nodes <= MOST_AT_ONCE[device.type] and not sampling.samples(nodes))
+    if at_once:
+        yield Way("weights", {}, "all nodes at once" + (", similarity and weights stored" if similarity is not None else ""))
+    if at_once and storable:
         yield Way("similarity", {}, "all nodes at once, in blocks, similarity stored")
     drawn, sampled = _drawn(nodes, sampling)
-    if storable and not sampling.own_sets:
+    if storable and not stays:
         yield Way("similarity", drawn, f"{sampled}, similarity stored")
-    if in_blocks:
+    if at_once:
         yield Way("nothing", largest, f"all nodes at once, in blocks{of_largest}")
-    if not sampling.own_sets:
+    if not stays:
         yield Way("nothing", drawn | largest, f"{sampled}{of_largest}")
 
 
