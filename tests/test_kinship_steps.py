@@ -107,7 +107,7 @@ def test_lists_of_a_large_graph_look_at_similar_nodes_alone(beta: float, small: 
     execution = plan(small, method, device="cpu").execution
     whole = method.objective.prepare(small, execution)
     monkeypatch.setattr(weighting, "EXACT_TEMPERATURES", {"cpu": 10})
-    monkeypatch.setattr("graphkin.weights.lists.ROWS_OF_SIMILAR", 7)
+    monkeypatch.setattr("graphkin.weights.lists.PAIRS_OF_SIMILAR", 70)
     near = weighting.node_weights(small, execution, read_once=True).near
     assert near is not None and near.values.numel() < 40 * 12
     some = method.objective.prepare(small, execution)

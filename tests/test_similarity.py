@@ -116,11 +116,37 @@ def test_blocks_are_parts_of_the_whole(case: Case) -> None:
         torch.testing.assert_close(similarity.block(rows, columns), whole(similarity)[rows][:, columns])
         torch.testing.assert_close(similarity.own(rows), whole(similarity).diagonal()[rows])
         torch.testing.assert_close(whole(similarity.stored()), whole(similarity))
+        check_pairs(similarity)
 
 
 def test_isolated_node_without_self_loops_keeps_only_itself() -> None:
     similarity = PageRank(torch.tensor([[0, 1], [1, 0]]), 3, alpha=0.2, steps=5, self_loops=False, dtype=F64)
     assert whole(similarity)[2].tolist() == [0.0, 0.0, pytest.approx(0.2)]
+
+
+def check_pairs(similarity: NodeSimilarity) -> None:
+    """The pairs that a matrix lists, of rows in any order and of one without any."""
+    size = similarity.num_nodes
+    listed = (torch.rand(size, size, generator=torch.Generator().manual_seed(0)) < 0.4).double()
+    listed[size // 2] = 0
+    places, rows = SparseMatrix.from_dense(listed), torch.arange(size).flip(0)
+    row, column = listed[rows].nonzero(as_tuple=True)
+    torch.testing.assert_close(similarity.at(places, rows), whole(similarity)[rows][row, column])
+
+
+@pytest.mark.parametrize("stored_as_sparse", [False, True])
+def test_pairs_of_features(stored_as_sparse: bool) -> None:
+    x = torch.randn(6, 5, generator=torch.Generator().manual_seed(1)).double()
+    x[2] = 0
+    check_pairs(FeatureCosine(SparseMatrix.from_dense(x) if stored_as_sparse else x))
+
+
+def test_pairs_of_a_sparse_similarity_are_read_from_it() -> None:
+    matrix = SparseMatrix.from_dense(torch.tensor([[0.0, 0.5, 0.0], [0.5, 0.0, 0.2], [0.0, 0.2, 1.0]]))
+    similarity = Stored(matrix)
+    assert similarity.at(matrix, torch.tensor([1, 2])).tolist() == pytest.approx([0.5, 0.2, 0.2, 1.0])
+    check = SparseMatrix.from_dense(torch.ones(3, 3))
+    assert torch.equal(similarity.at(check, torch.tensor([2])), matrix.to_dense()[2])
 
 
 def test_a_users_own_similarity_in_every_form() -> None:

@@ -18,6 +18,8 @@ from graphkin.support.sparse import SparseMatrix
 
 BLOCK, BLOCK_PAIRS = 1024, 2**26
 """nodes and pairs of nodes that are compared at a time, whichever is less"""
+BLOCK_OF_SIMILAR = 128
+"""nodes that are compared at a time with the similar nodes of any of them"""
 DIGEST_ROWS = 256
 """Rows that are hashed for a similarity that is not stored."""
 
@@ -54,6 +56,15 @@ class NodeSimilarity(ABC):
     def strip(self, first: int, last: int, out: Tensor, columns: Tensor | None = None, factor: float = 1.0) -> None:
         """Write ``factor`` times the block of the nodes from ``first`` up to ``last`` to ``out``."""
         torch.mul(self.block(torch.arange(first, last, device=self.device), columns), factor, out=out)
+
+    def at(self, places: SparseMatrix, rows: Tensor) -> Tensor:
+        """sim(i, j) for i in ``rows`` and each j stored in row i of ``places``, in the order of ``places.entries(rows)``."""
+        found = [torch.empty(0, dtype=self.dtype, device=self.device)]
+        for some in rows.split(BLOCK_OF_SIMILAR):
+            row, stored = places.entries(some)
+            columns, column = places.columns[stored].unique(return_inverse=True)
+            found.append(self.block(some, columns)[row, column])
+        return torch.cat(found)
 
     def own(self, rows: Tensor) -> Tensor:
         """sim(i, i) for i in ``rows``."""
@@ -153,6 +164,11 @@ class Stored(NodeSimilarity):
             self.matrix.add_rows(out.zero_(), first, last, factor)
         else:
             super().strip(first, last, out, columns, factor)
+
+    def at(self, places: SparseMatrix, rows: Tensor) -> Tensor:
+        if places is not self.matrix:
+            return super().at(places, rows)
+        return places.values[places.entries(rows)[1]].to(self.dtype)
 
     def total(self) -> float:
         if self._total is not None:

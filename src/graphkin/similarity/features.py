@@ -15,6 +15,8 @@ from graphkin.support.sparse import SparseMatrix
 
 SUMMED_BELOW, SAMPLED_NODES = 50_000, 4096
 """Up to so many nodes clipped cosines are all added up; beyond, so many nodes are compared with as many others."""
+NUMBERS = 2**22
+"""in rows of features that are multiplied pair by pair, at a time"""
 DENSE_BELOW_BYTES = 2**30
 """Sparse features that take less than this as a dense matrix are one on a GPU, which multiplies it many times faster."""
 
@@ -50,6 +52,21 @@ class FeatureCosine(NodeSimilarity):
             return (self.unit.rows(rows) @ self.unit.rows(columns).T).clamp(min=0)
         others = self.unit if columns is None else self.unit[columns]
         return (self.unit[rows] @ others.T).clamp(min=0)
+
+    def at(self, places: SparseMatrix, rows: Tensor) -> Tensor:
+        if isinstance(self.unit, SparseMatrix):
+            return super().at(places, rows) if self.device.type != "cpu" else self._at_by_loops(self.unit, places, rows)
+        row, stored = places.entries(rows)
+        pairs = torch.stack([rows[row], places.columns[stored]]).split(NUMBERS // max(self.unit.size(1), 1) + 1, dim=1)
+        return torch.cat([(self.unit[i] * self.unit[j]).sum(dim=1) for i, j in pairs]).clamp_(min=0)
+
+    def _at_by_loops(self, unit: SparseMatrix, places: SparseMatrix, rows: Tensor) -> Tensor:
+        from graphkin.similarity.feature_loops import products
+
+        found = torch.empty(int(places.counts_of(rows).sum()), dtype=self.dtype)
+        there, features = ([part.numpy() for part in matrix.parts] for matrix in (places, unit))
+        products(rows.numpy(), *there[:2], *features, unit.shape[1], found.numpy(), torch.get_num_threads())
+        return found.clamp_(min=0)
 
     def strip(self, first: int, last: int, out: Tensor, columns: Tensor | None = None, factor: float = 1.0) -> None:
         if isinstance(self.unit, SparseMatrix):
@@ -97,6 +114,10 @@ class Blend(NodeSimilarity):
     def block(self, rows: Tensor, columns: Tensor | None = None) -> Tensor:
         content = self.features.block(rows, columns).mul_(self.beta * self.gamma)
         return content if self.beta == 1 else content.add_(self.structure.block(rows, columns), alpha=1 - self.beta)
+
+    def at(self, places: SparseMatrix, rows: Tensor) -> Tensor:
+        content = self.features.at(places, rows).mul_(self.beta * self.gamma)
+        return content if self.beta == 1 else content.add_(self.structure.at(places, rows), alpha=1 - self.beta)
 
     def strip(self, first: int, last: int, out: Tensor, columns: Tensor | None = None, factor: float = 1.0) -> None:
         self.features.strip(first, last, out, columns, factor * self.beta * self.gamma)

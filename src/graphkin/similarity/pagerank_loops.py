@@ -9,19 +9,19 @@ SMALLEST = 2e-45
 """a float32 above zero: what has arrived at a node that was visited is not zero, however little it was"""
 
 
-def _compiled(parallel=False):
+def compiled(parallel=False):
     """Compiled once for all processes, or in each of them where nothing can be written to disk."""
 
-    def compiled(function):
+    def compile(function):
         try:
             return numba.njit(parallel=parallel, cache=True)(function)
         except RuntimeError:
             return numba.njit(parallel=parallel)(function)
 
-    return compiled
+    return compile
 
 
-@_compiled(parallel=True)
+@compiled(parallel=True)
 def push(walk, starts, alpha, threshold, columns, values, threads):
     """Rests wait in a queue and are spread until none is above the threshold. A rest waits if and only if it is above it."""
     num_nodes = len(walk.root)
@@ -63,7 +63,7 @@ def push(walk, starts, alpha, threshold, columns, values, threads):
             amounts[touched[:count]] = 0
 
 
-@_compiled(parallel=True)
+@compiled(parallel=True)
 def step(walk, starts, alpha, threshold, steps, columns, values, threads):
     """The walk step by step; after each, what is at most the threshold is not spread further."""
     num_nodes = len(walk.root)
@@ -109,7 +109,7 @@ def step(walk, starts, alpha, threshold, steps, columns, values, threads):
             amounts[touched[:count]] = 0
 
 
-@_compiled()
+@compiled()
 def _take_largest(amounts, nodes, root, factor, columns, values):
     """The largest of amounts[:, 0] · root · factor among ``nodes``, by column; values is a heap with its smallest first."""
     k, size = len(columns), 0
@@ -140,7 +140,7 @@ def _take_largest(amounts, nodes, root, factor, columns, values):
     columns[:size], values[:size] = columns[:size][order], values[:size][order]
 
 
-@_compiled(parallel=True)
+@compiled(parallel=True)
 def cosines(starts, columns, values, rowptr, sources, entries, out_columns, out_values, threads):
     """For each of ``starts`` the products of its row with all rows that share a column."""
     num_nodes, k = columns.shape

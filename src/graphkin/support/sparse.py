@@ -98,6 +98,21 @@ class SparseMatrix:
         return self.csr.col_indices()
 
     @property
+    def counts(self) -> Tensor:
+        """Of the values stored in each row."""
+        return self.csr.crow_indices().diff()
+
+    @property
+    def parts(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Row pointers, columns and values."""
+        return self.csr.crow_indices(), self.columns, self.values
+
+    def counts_of(self, index: Tensor) -> Tensor:
+        """``counts[index]``, at the cost of these rows."""
+        rowptr = self.csr.crow_indices()
+        return rowptr[index + 1] - rowptr[index]
+
+    @property
     def row_of_value(self) -> Tensor:
         """The row of every stored value, in storage order."""
         rowptr = self.csr.crow_indices()
@@ -139,7 +154,7 @@ class SparseMatrix:
     @property
     def longest_row(self) -> int:
         """The most values that a row has."""
-        return int(self.csr.crow_indices().diff().max()) if self.shape[0] else 0
+        return int(self.counts.max()) if self.shape[0] else 0
 
     def short_rows(self, index: Tensor, longest: int) -> Tensor:
         """``rows`` of a matrix whose rows have at most ``longest`` values, without waiting for the device."""
@@ -153,7 +168,7 @@ class SparseMatrix:
     def some_rows(self, index: Tensor) -> SparseMatrix:
         """The chosen rows as a sparse matrix."""
         _, source = self.entries(index)
-        counts = self.csr.crow_indices().diff()[index]
+        counts = self.counts_of(index)
         rowptr = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
         shape = (index.numel(), self.shape[1])
         return SparseMatrix.from_parts(rowptr, self.columns[source], self.values[source], shape)
@@ -173,7 +188,7 @@ class SparseMatrix:
     def entries(self, index: Tensor) -> tuple[Tensor, Tensor]:
         """For every stored value of the chosen rows, which of them it is in and where it is stored."""
         rowptr = self.csr.crow_indices()
-        start, counts = rowptr[index], rowptr.diff()[index]
+        start, counts = rowptr[index], self.counts_of(index)
         target = torch.repeat_interleave(torch.arange(index.numel(), device=index.device), counts)
         offset = torch.arange(target.numel(), device=index.device) - (counts.cumsum(0) - counts)[target]
         return target, start[target] + offset

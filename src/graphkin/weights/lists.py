@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -16,8 +17,8 @@ LENGTH, LENGTH_OF_SIMILAR = 128, 64
 """positives of a node that are listed, those of the largest weights; and where similar nodes alone are compared"""
 ROWS, PAIRS = 256, 2**24
 """nodes, and pairs of nodes, that are compared at a time, whichever is less"""
-ROWS_OF_SIMILAR = 128
-"""nodes that are compared at a time with the similar nodes of any of them"""
+PAIRS_OF_SIMILAR = 2**18
+"""of nodes with their similar nodes, at a time"""
 
 
 @dataclass(frozen=True)
@@ -39,13 +40,11 @@ class ShortLists:
         size = (weights.num_nodes, max(min(length, weights.num_nodes - 1), 1))
         nodes = weights.all_nodes().int()[:, None].repeat(1, size[1])
         shares = torch.zeros(size, dtype=weights.dtype, device=weights.device)
-        if not weights.positive.own_only:
-            for rows in weights.all_nodes().split(rows_at_a_time(weights.num_nodes, near=weights.near is not None)):
-                found, columns = _largest(weights, rows, size[1])
-                nodes[rows, : columns.size(1)] = torch.where(found > 0, columns.int(), rows[:, None].int())
-                shares[rows, : columns.size(1)] = found / found.sum(dim=1, keepdim=True).clamp(
-                    min=torch.finfo(found.dtype).tiny
-                )
+        for rows, found, columns in () if weights.positive.own_only else _blocks(weights):
+            largest, place = found.topk(min(size[1], found.size(1)), dim=1)
+            columns, total = columns.gather(1, place), largest.sum(dim=1, keepdim=True)
+            nodes[rows, : columns.size(1)] = torch.where(largest > 0, columns.int(), rows[:, None].int())
+            shares[rows, : columns.size(1)] = largest / total.clamp(min=torch.finfo(largest.dtype).tiny)
         return ShortLists(nodes, shares)
 
     def draw(self, anchors: Tensor, source: torch.Generator, own: float = 0.0, drop: float = 0.0) -> Tensor:
@@ -66,20 +65,34 @@ class ShortLists:
         return torch.where((itself < own) | (total == 0), anchors, drawn)
 
 
-def rows_at_a_time(nodes: int, *, near: bool = False) -> int:
-    return ROWS_OF_SIMILAR if near else max(min(ROWS, PAIRS // nodes), 16)
+def rows_at_a_time(nodes: int) -> int:
+    return max(min(ROWS, PAIRS // nodes), 16)
 
 
-def _largest(weights: NodeWeights, rows: Tensor, length: int) -> tuple[Tensor, Tensor]:
-    """The largest shares of every row and the nodes that have them."""
-    if weights.near is not None:
-        shares, nodes = _of_similar_nodes(weights, weights.near, rows)
+def rows_of_similar(near: SparseMatrix) -> Iterator[Tensor]:
+    """All rows, those with as many similar nodes together, some at a time."""
+    counts, order = near.counts.sort(stable=True)
+    last = len(order)
+    while last > 0:
+        first = max(last - max(PAIRS_OF_SIMILAR // max(int(counts[last - 1]), 1), 1), 0)
+        yield order[first:last]
+        last = first
+
+
+def _blocks(weights: NodeWeights) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Rows, the shares of their positives, and which nodes those are."""
+    if weights.near is None:
+        for rows in weights.all_nodes().split(rows_at_a_time(weights.num_nodes)):
+            yield rows, *_of_all_nodes(weights, rows)
     else:
-        found = weights.linear(rows, repel=False).shares
-        assert found is not None
-        shares, nodes = found, weights.all_nodes().expand_as(found)
-    largest, place = shares.topk(min(length, shares.size(1)), dim=1)
-    return largest, nodes.gather(1, place)
+        for rows in rows_of_similar(weights.near):
+            yield rows, *_of_similar_nodes(weights, weights.near, rows)
+
+
+def _of_all_nodes(weights: NodeWeights, rows: Tensor) -> tuple[Tensor, Tensor]:
+    shares = weights.linear(rows, repel=False).shares
+    assert shares is not None
+    return shares, weights.all_nodes().expand_as(shares)
 
 
 def _of_similar_nodes(weights: NodeWeights, near: SparseMatrix, rows: Tensor) -> tuple[Tensor, Tensor]:
@@ -87,12 +100,11 @@ def _of_similar_nodes(weights: NodeWeights, near: SparseMatrix, rows: Tensor) ->
     similarity = weights.positive.similarity
     assert similarity is not None
     row, stored = near.entries(rows)
-    columns, place = near.columns[stored].unique(return_inverse=True)
     position = torch.arange(len(row), device=row.device) - torch.searchsorted(row, row)
-    nodes = rows[:, None].repeat(1, int(position.max()) + 1 if len(row) else 1)
+    nodes = rows[:, None].repeat(1, max(int(near.counts_of(rows).max()), 1))
     values = torch.zeros(nodes.shape, dtype=weights.dtype, device=rows.device)
-    nodes[row, position] = columns[place]
-    values[row, position] = similarity.block(rows, columns)[row, place]
+    nodes[row, position] = near.columns[stored]
+    values[row, position] = similarity.at(near, rows)
     values[nodes == rows[:, None]] = 0
     no_node = Candidates(torch.arange(-nodes.size(1), 0, device=rows.device))
     attract, _ = weights.positive.log(rows, no_node, values)

@@ -142,17 +142,22 @@ class Branches:
 
     def inputs_memory(self, nodes: int, num_features: int) -> int:
         """Bytes of the smoothed features, of axes before they are smoothed, and of the columns that are at work."""
-        smoothed, width = [name for name in self.pieces if name != FEATURES], min(num_features, self.axes)
-        kept = stored_as(nodes * width).itemsize * nodes * width * len(smoothed)
-        turned = 4 * nodes * width if self._turns(num_features) else 0
-        return kept + turned + 8 * 4 * nodes * NARROWEST
+        turned = 4 * nodes * self.axes if self._turns(num_features) else 0
+        return self._smoothed_bytes(nodes, num_features) + turned + 8 * 4 * nodes * NARROWEST
 
     def embedding_memory(self, nodes: int, num_features: int) -> int:
-        """Bytes of the smoothed features, averaged outputs, the rows from which axes are found, and the embeddings."""
+        """Bytes of the smoothed features, of averaged outputs, of the rows from which axes are found, and of columns at work.
+
+        The embeddings are not among them: they go to their file in blocks.
+        """
         outputs = nodes * self.branch_width
         averaged = stored_as(outputs).itemsize * outputs * (2 * (self.blocks - len(self.branches)) + 1)
         rows = 4 * min(nodes, SAMPLE) * 2 * max(self.whole_width(num_features))
-        return self.inputs_memory(nodes, num_features) + averaged + 4 * nodes * self.width_for(num_features) + rows
+        return self._smoothed_bytes(nodes, num_features) + averaged + rows + 3 * 4 * nodes * NARROWEST
+
+    def _smoothed_bytes(self, nodes: int, num_features: int) -> int:
+        numbers = nodes * min(num_features, self.axes)
+        return stored_as(numbers).itemsize * numbers * len(self.pieces - {FEATURES})
 
     def parameter_bytes(self, num_features: int) -> int:
         """Bytes of branches and axes."""

@@ -19,7 +19,7 @@ from graphkin.objectives.kernels.precision import encoder_of_rows, of_rows
 from graphkin.objectives.weighting import EXACT_TEMPERATURES, pagerank_bytes, preparing_bytes, similarity_bytes
 from graphkin.similarity import NodeSimilarity
 from graphkin.support.parallel import peers
-from graphkin.weights.lists import LENGTH, rows_at_a_time
+from graphkin.weights.lists import LENGTH, LENGTH_OF_SIMILAR, PAIRS_OF_SIMILAR, rows_at_a_time
 
 ANCHORS = 4096
 """of a sampled step, where no number is asked for"""
@@ -29,7 +29,7 @@ MOST_LISTED = {"cpu": 30_000, "cuda": 300_000}
 """nodes of which all pairs are compared once, for short lists"""
 
 BLOCKS_OF_LISTS = 14
-"""of nodes by candidates in float32 that are held at the peak while short lists are found"""
+"""of pairs of nodes in float32 that are held at the peak while short lists are found"""
 
 
 def draws_anchors(method: Any, nodes: int) -> bool:
@@ -80,7 +80,10 @@ def _some_nodes(graph: Graph, method: MethodLike, device: torch.device) -> Execu
     assert method.sampling is not None and method.sampling.anchors is not None
     nodes, objective, count = graph.num_nodes, method.objective, method.sampling.anchors
     width, edges = sum(trained_widths_of(method.encoder, graph.num_features)), 2 * graph.num_edges + graph.num_nodes
-    lists = 8 * nodes * min(LENGTH, nodes) + inputs_memory_of(method.encoder, nodes, graph.num_features)
+    top_k = getattr(objective.similarity, "top_k", None)
+    of_similar = top_k is not None and nodes > EXACT_TEMPERATURES[device.type]
+    lists = 8 * nodes * min(LENGTH_OF_SIMILAR if of_similar else LENGTH, nodes)
+    lists += inputs_memory_of(method.encoder, nodes, graph.num_features)
     step = kernel.memory(count, device, both_views=objective.both_views, computes_weights=False, drops=False)
     step += _projecting(objective, count, width) + 24 * count * LENGTH + 8 * nodes
     if declares(method.encoder, "sees_edges"):
@@ -88,7 +91,6 @@ def _some_nodes(graph: Graph, method: MethodLike, device: torch.device) -> Execu
     else:
         step += memory_of(method.encoder, count, count, width) + 2 * 4 * count * graph.num_features
     preparing = similarity_bytes(graph, method, "nothing", weights=False) + _listing(graph, method, device)
-    top_k = getattr(objective.similarity, "top_k", None)
     words = f"{count:,} anchors a step, each with one positive" + (f", {top_k:,} largest PageRanks of a node" if top_k else "")
     return _execution(words, method, device, 2 * count, lists + max(preparing, step), "nothing", waits=False)
 
@@ -98,10 +100,8 @@ def _listing(graph: Graph, method: MethodLike, device: torch.device) -> int:
     nodes, top_k = graph.num_nodes, getattr(method.objective.similarity, "top_k", None)
     if top_k is None:
         return BLOCKS_OF_LISTS * 4 * min(rows_at_a_time(nodes), nodes) * nodes
-    near = nodes > EXACT_TEMPERATURES[device.type]
-    rows = min(rows_at_a_time(nodes, near=near), nodes)
-    columns = min(2 * rows * top_k, nodes) if near else nodes
-    return max(pagerank_bytes(graph, top_k), BLOCKS_OF_LISTS * 4 * rows * columns)
+    pairs = PAIRS_OF_SIMILAR if nodes > EXACT_TEMPERATURES[device.type] else min(rows_at_a_time(nodes), nodes) * nodes
+    return max(pagerank_bytes(graph, top_k), BLOCKS_OF_LISTS * 4 * pairs)
 
 
 def _projecting(objective: Any, rows: int, width: int) -> int:
