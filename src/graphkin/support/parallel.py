@@ -1,7 +1,7 @@
 """Several processes that train one model together: torchrun starts them, PyTorch's collectives join them.
 
 Every process holds the graph and the same parameters, draws the same random numbers, and works on its share of the nodes: of
-the rows of similarity before training, of the anchors in every step, and of the sampled nodes to encode. The losses and
+the rows of similarity before training, of the anchors in every step, and of the nodes to encode. The losses and
 gradients of all shares add up to those of one process. Without torchrun, or outside :func:`joined`, a process is alone and does
 everything.
 """
@@ -49,16 +49,23 @@ class Peers(Place):
             for rank in range(self.size):
                 first, last = self.bounds(len(rows), rank)
                 if last > first:
-                    part = rows[first:last].contiguous()
-                    _all(dist.broadcast, part, src=rank)
-                    rows[first:last] = part
+                    rows[first:last] = self.broadcast(rows[first:last].contiguous(), rank)
         return rows
 
-    def gather(self, mine: Tensor, total: int) -> Tensor:
-        """``total`` rows from the shares of all processes, with gradient."""
+    def broadcast(self, tensor: Tensor, rank: int) -> Tensor:
+        """Replace a tensor by the one of process ``rank``."""
+        if self.size > 1:
+            _all(dist.broadcast, tensor, src=rank)
+        return tensor
+
+    def gather(self, mine: Tensor, total: int, at: Tensor | None = None) -> Tensor:
+        """``total`` rows from the shares of all processes, with gradient.
+
+        Shares that do not follow each other have flags: ``at`` says of every row whether it is this process's.
+        """
         if self.size == 1:
             return mine
-        gathered: Tensor = _Gathered.apply(mine, self, total)  # type: ignore[no-untyped-call]
+        gathered: Tensor = _Gathered.apply(mine, self, total, at)  # type: ignore[no-untyped-call]
         return gathered
 
     def add_up(self, tensors: Iterable[Tensor]) -> None:
@@ -201,19 +208,21 @@ def _all(collective: Callable[..., Any], *arguments: Any, **options: Any) -> Non
 
 class _Gathered(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, mine: Tensor, among: Peers, total: int) -> Tensor:
-        ctx.among = among
-        rows = mine.new_empty(total, *mine.shape[1:])
-        first, last = among.bounds(total)
-        rows[first:last] = mine
-        return among.complete(rows)
+    def forward(ctx: Any, mine: Tensor, among: Peers, total: int, at: Tensor | None) -> Tensor:
+        ctx.among, ctx.at = among, slice(*among.bounds(total)) if at is None else at
+        rows = mine.new_zeros(total, *mine.shape[1:])
+        rows[ctx.at] = mine
+        if at is None:
+            return among.complete(rows)
+        among.add_up([rows])
+        return rows
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         summed = grads[0].clone()
         ctx.among.add_up([summed])
-        return ctx.among.share(summed), None, None
+        return summed[ctx.at], None, None, None
 
 
 @contextmanager
