@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from graphkin.support.parallel import peers
 from graphkin.support.sparse import SparseMatrix
 from graphkin.weights.candidates import Candidates
 from graphkin.weights.node import NodeWeights
@@ -31,7 +32,7 @@ class ShortLists:
 
     @staticmethod
     def of(weights: NodeWeights, length: int | None = None) -> ShortLists:
-        """One pass over the weights, which never makes an N×N matrix.
+        """One pass over the weights, which never makes an N×N matrix; several processes share out its rows.
 
         Where ``weights.near`` names the similar nodes of a node, no others are looked at.
         """
@@ -40,13 +41,14 @@ class ShortLists:
         nodes = weights.all_nodes().int()[:, None].repeat(1, size[1])
         shares = torch.zeros(size, dtype=weights.dtype, device=weights.device)
         if not weights.positive.own_only:
-            for rows in weights.all_nodes().split(rows_at_a_time(weights.num_nodes, near=weights.near is not None)):
+            mine = peers().share(weights.all_nodes())
+            for rows in mine.split(rows_at_a_time(weights.num_nodes, near=weights.near is not None)):
                 found, columns = _largest(weights, rows, size[1])
                 nodes[rows, : columns.size(1)] = torch.where(found > 0, columns.int(), rows[:, None].int())
                 shares[rows, : columns.size(1)] = found / found.sum(dim=1, keepdim=True).clamp(
                     min=torch.finfo(found.dtype).tiny
                 )
-        return ShortLists(nodes, shares)
+        return ShortLists(peers().complete(nodes), peers().complete(shares))
 
     def draw(self, anchors: Tensor, source: torch.Generator, own: float = 0.0, drop: float = 0.0) -> Tensor:
         """One positive of every anchor [B], without waiting for the device.
