@@ -41,6 +41,7 @@ STEPS: dict[str, tuple[str, dict[str, Any]]] = {
     "sampled": ("grace+", SAMPLED),
     "neighbours": ("grace+", {**SAMPLED, "neighbours": 3}),
     "neighbours, random slopes": ("gca+", {**SAMPLED, "neighbours": 2, "activation": "rrelu", "layers": 3}),
+    "hops": ("ma-gcl+", {}),
     "kin": ("kin", KIN),
     "kin, dense": ("kin", KIN),
     "kin, both passes": ("kin", {**KIN, **BOTH}),
@@ -76,7 +77,7 @@ def steps(device: str = "cpu") -> dict[str, Tensor]:
         planned = plan(graph_of(name), method, device=device, adapt=False, hidden=8, **settings)
         prepared = planned.prepare()
         if method == "kin":
-            assert len(prepared.x) == len(peers().share(torch.arange(151))) or planned.method.encoder.norm == "batch"
+            assert len(prepared.x) == len(peers().share(torch.arange(151))) or settings.get("norm") == "batch"
         task = planned.method.objective.task(prepared.setup(seed=0))
         task.modules.train()
         with torch.no_grad():  # as drawn, all nodes are embedded nearly alike, and the gradient is what rounding leaves of it

@@ -95,13 +95,16 @@ class BranchesEncoder(nn.Module):
     @torch.no_grad()
     def embed_in_blocks(self, x: Pieces, view: View) -> Iterator[Tensor]:
         """The rows of :meth:`embed` in their order, some at a time. Processes that share them take all of them together."""
-        smoothed, width = self._smoothed(x, view), self.learned_axes.size(1) + self.free_axes.size(1)
-        for rank in range(x.among.size):
-            first, last = x.among.bounds(x.nodes, rank)
-            for some in torch.arange(last - first, device=x.device).split(ROWS):
-                here = rank == x.among.rank
-                rows = self._embedded(x, smoothed, some) if here else self.steps.new_empty(len(some), width)
-                yield x.among.broadcast(rows, rank)
+        smoothed, among = self._smoothed(x, view), x.among
+        mine = (self._embedded(x, smoothed, some) for some in torch.arange(len(x), device=x.device).split(ROWS))
+        if among.size == 1:
+            yield from mine
+            return
+        width, computed = self.learned_axes.size(1) + self.free_axes.size(1), torch.cat(list(mine))
+        for rank in range(among.size):
+            first, last = among.bounds(x.nodes, rank)
+            rows = computed if rank == among.rank else computed.new_empty(last - first, width)
+            yield from (among.broadcast(some, rank) for some in rows.split(ROWS))
 
     def _embedded(self, x: Pieces, smoothed: list[list[Tensor]], some: Tensor) -> Tensor:
         halves = []
@@ -159,10 +162,15 @@ class BranchesEncoder(nn.Module):
 
 
 def _gram(rows: Callable[[Tensor], Tensor], x: Pieces, nodes: Tensor) -> Callable[[Tensor], Tensor]:
-    here = x.holds(nodes)
-    mine = torch.cat([rows(some) for some in (nodes[here] - x.first).split(ROWS)])
-    sample = x.among.gather(mine, len(nodes), here)
-    return lambda directions: sample.T @ (sample @ directions)
+    """The product with a sample and its transpose, from the rows of the sample that each process holds."""
+    sample = torch.cat([rows(some) for some in (nodes[x.holds(nodes)] - x.first).split(ROWS)])
+
+    def gram(directions: Tensor) -> Tensor:
+        product = sample.T @ (sample @ directions)
+        x.among.add_up([product])
+        return product
+
+    return gram
 
 
 def parts_of(branch: str) -> Sequence[str]:
