@@ -18,6 +18,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
+from graphkin import GCN, Kinship, Method, Optimiser
 from graphkin.graphs import diffusion
 from graphkin.graphs.graph import Graph
 from graphkin.graphs.synthetic import community_graph
@@ -29,7 +30,8 @@ TOP: dict[str, Any] = {"top_k": 6, "steps": None}
 SAMPLED: dict[str, Any] = {**TOP, "anchors": 41, "candidates": 50}
 KIN: dict[str, Any] = {"branch_width": 8, "projector": 8, "precision": "float32"}
 BOTH: dict[str, Any] = {"symmetric": True, "both_views": True, "drop_positives": 0.3}
-STEPS: dict[str, tuple[str, dict[str, Any]]] = {
+OF_GCN = Method("kin-gcn", GCN(), None, Kinship(projector=8, precision="float32"), Optimiser())
+STEPS: dict[str, tuple[str | Method, dict[str, Any]]] = {
     "all pairs": ("grace", {}),
     "weights": ("grace+", {}),
     "temperatures": ("grace+", {"tau_pos": 0.1, "tau_neg": 0.1, "structure": "ppr-cosine"}),
@@ -52,6 +54,8 @@ STEPS: dict[str, tuple[str, dict[str, Any]]] = {
     "kin, two anchors": ("kin", {**KIN, "anchors": 2}),
     "kin, largest": ("kin", {**KIN, **TOP, "anchors": 41}),
     "kin, axes": ("kin", {**KIN, "anchors": 41, "axes": 16}),
+    "edges": (OF_GCN, BOTH),
+    "edges, anchors": (OF_GCN, {"anchors": 41}),
     "kin, batch norm": ("kin", {**KIN, "anchors": 41, "norm": "batch"}),
 }
 WHOLE: dict[str, Any] = {"hidden": 8, "branch_width": 20, "axes": 40, "free": ("hop2", "ppr0.2*0.4"), "width": 400}

@@ -22,6 +22,9 @@ from safetensors.torch import load_file
 from graphkin import Graph, fit
 from graphkin.commands.cli import run
 from graphkin.errors import GraphError, SettingError
+from graphkin.execution import decide
+from graphkin.graphs.synthetic import community_graph
+from graphkin.methods import Method, method_named
 from graphkin.support import parallel
 from graphkin.support.launch import launched
 from graphkin.support.parallel import Peers
@@ -246,9 +249,19 @@ def test_who_is_launched_is_read_from_the_environment(monkeypatch: pytest.Monkey
 
 
 def test_memory_is_shared_by_the_processes_of_a_machine(small: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    from graphkin.execution import decide
-    from graphkin.methods import method_named
-
     whole = decide(small, method_named("grace+"), torch.device("cpu")).memory
     monkeypatch.setattr(parallel, "_current", Peers(0, 8, 0, 4))
     assert decide(small, method_named("grace+"), torch.device("cpu")).memory == whole // 4
+
+
+def test_more_processes_hold_fewer_smoothed_features_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, kin = community_graph(3000), method_named("kin")
+    smoothed = 5 * 4 * 3000 * 256
+
+    def needs(method: Method) -> int:
+        return int(next(method.objective.ways(graph, method, torch.device("cpu"))).needs)
+
+    alone = {norm: needs(kin.configure(norm=norm)) for norm in ("layer", "batch")}
+    monkeypatch.setattr(parallel, "_current", Peers(0, 4, 0, 4))
+    assert needs(kin) < alone["layer"] - 0.7 * smoothed
+    assert needs(kin.configure(norm="batch")) == alone["batch"], "whose statistics are those of all rows"

@@ -38,8 +38,9 @@ OPTIONAL: dict[str, Any] = {
 }
 """what an encoder may declare, and what holds where it does not: ``x`` may be a SparseMatrix; views need edges; a step on a GPU
 never asks the device for a value, so that it may be recorded; the module has ``of_some_nodes``, and the dataclass ``layers``;
-the module draws numbers of hops where a view has ``most_hops``; several processes can hold and encode rows each, so that
-``inputs`` also takes these processes, and ``inputs_memory`` and ``embedding_memory`` their number"""
+the module draws numbers of hops where a view has ``most_hops``; several processes can hold and encode rows each:
+``inputs`` takes them too and gives :class:`~graphkin.models.pieces.Pieces`, ``inputs_memory`` and ``embedding_memory`` take
+their number, and all noise is drawn by :func:`graphkin.models.layers.dropped`"""
 
 
 class Encoder(Protocol):
