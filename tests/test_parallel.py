@@ -100,6 +100,16 @@ def test_processes_agree(tmp_path: Path) -> None:
     assert order[0] == "0" and sorted(order) == ["0", "1", "2"], "the first of a machine opens, then the others"
 
 
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads have names on Linux")
+def test_no_thread_of_gloo_is_left(tmp_path: Path) -> None:
+    """One that still lets go of a tensor while the interpreter ends would abort the process."""
+    done = torchrun(2, "tests.parallel_agreement", tmp_path)
+    assert done.returncode == 0, done.stderr
+    for rank in range(2):
+        assert "gloo" not in (tmp_path / f"{rank}").read_text(encoding="utf-8")
+
+
 @given(total=st.integers(0, 50), size=st.integers(1, 9))
 def test_shares_are_all_rows_once_and_nearly_alike(total: int, size: int) -> None:
     rows = torch.arange(total)

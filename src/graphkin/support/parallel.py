@@ -8,6 +8,7 @@ everything.
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import signal
@@ -162,6 +163,7 @@ def joined(backend: str | None = None) -> Iterator[Peers]:
     if torch.cuda.is_available() and found.local_rank < torch.cuda.device_count():
         torch.cuda.set_device(found.local_rank)
     store = _met(found)
+    importlib.import_module("torch.distributed.nn")  # imported later, its default arguments would keep the group alive
     _all(dist.init_process_group, backend, store=store, rank=found.rank, world_size=found.size, timeout=WAIT)
     _current = found
     try:
@@ -169,7 +171,7 @@ def joined(backend: str | None = None) -> Iterator[Peers]:
             yield found
     finally:
         _current = ALONE
-    dist.destroy_process_group()  # after an error it might wait for those who are gone
+    dist.destroy_process_group()  # which ends Gloo's threads; after an error it might wait for those who are gone
 
 
 def _met(among: Peers) -> Any:
