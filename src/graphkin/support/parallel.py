@@ -74,6 +74,9 @@ class Peers(Place):
         if self.size == 1:
             return
         listed = list(tensors)
+        if len(listed) == 1 and listed[0].is_contiguous():
+            _all(dist.all_reduce, listed[0])
+            return
         flat = torch.cat([tensor.reshape(-1) for tensor in listed])
         _all(dist.all_reduce, flat)
         for tensor, summed in zip(listed, flat.split([tensor.numel() for tensor in listed]), strict=True):
