@@ -1,6 +1,6 @@
 """What more processes save: preparing and a step of the same graph by one process and by several, one thread each.
 
-    python benchmarks/processes.py --nodes 100000 --processes 1 2
+    python benchmarks/processes.py --method kin --nodes 100000 --processes 1 2
 
 Each run adds its rows to benchmarks/results/processes.json.
 """
@@ -22,7 +22,7 @@ from graphkin.support.files import write_json
 RESULTS = Path(__file__).parent / "results" / "processes.json"
 
 
-def one(nodes: int, memory: str, steps: int) -> dict[str, Any] | None:
+def one(method_name: str, nodes: int, memory: str, steps: int) -> dict[str, Any] | None:
     """As seen by the first process."""
     from graphkin.graphs.synthetic import community_graph
     from graphkin.support.parallel import joined
@@ -31,9 +31,9 @@ def one(nodes: int, memory: str, steps: int) -> dict[str, Any] | None:
 
     with joined() as among:
         graph = community_graph(nodes)
-        plan(community_graph(500), "grace+", device="cpu", top_k=32, steps=None).prepare()  # compiles
+        plan(community_graph(500), method_name, device="cpu", top_k=32, steps=None).prepare()  # compiles
         start = time.perf_counter()
-        prepared = plan(graph, "grace+", device="cpu", memory=memory, epochs=steps).prepare()
+        prepared = plan(graph, method_name, device="cpu", memory=memory, epochs=steps).prepare()
         prepare_seconds = time.perf_counter() - start
         method = prepared.plan.method
         (curve,) = train([method.objective.task(prepared.setup(seed=0))], method, prepared.plan.device, "none", "")
@@ -41,11 +41,13 @@ def one(nodes: int, memory: str, steps: int) -> dict[str, Any] | None:
             return None
     seconds = {"prepare": prepare_seconds, "step": curve.seconds / steps}
     sampled = {name: method.settings()[name] for name in ("anchors", "candidates", "top_k")}
-    return {"nodes": nodes, "processes": among.size, "seconds": seconds, "loss": curve.losses[-1], **sampled}
+    problem = {"method": method_name, "nodes": nodes, "processes": among.size}
+    return {**problem, "seconds": seconds, "loss": curve.losses[-1], **sampled}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
+    parser.add_argument("--method", default="grace+")
     parser.add_argument("--nodes", type=int, default=100_000)
     parser.add_argument("--memory", default="2GiB")
     parser.add_argument("--steps", type=int, default=10)
@@ -53,7 +55,7 @@ def main() -> None:
     parser.add_argument("--here", action="store_true", help="in this process, as JSON")
     given = parser.parse_args()
     if given.here:
-        row = one(given.nodes, given.memory, given.steps)
+        row = one(given.method, given.nodes, given.memory, given.steps)
         if row is not None:
             print(json.dumps(row))
         return
@@ -61,7 +63,7 @@ def main() -> None:
     rows = []
     for processes in given.processes:
         launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)]
-        options = [f"--nodes={given.nodes}", f"--memory={given.memory}", f"--steps={given.steps}"]
+        options = [f"--{name}={getattr(given, name)}" for name in ("method", "nodes", "memory", "steps")]
         done = subprocess.run(
             [*launcher, __file__, "--here", *options],
             env={**os.environ, "OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"},

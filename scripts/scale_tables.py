@@ -98,12 +98,12 @@ def top_k_table() -> str:
 
 
 def processes_table() -> str:
-    """The latest run of each number of processes."""
-    latest = {row["processes"]: row for row in rows("processes")}
-    lines = ["| processes, one thread each | prepare | one step | loss after 10 steps |", "|---|---|---|---|"]
-    for count, row in sorted(latest.items()):
-        seconds = row["seconds"]
-        lines.append(f"| {count} | {_seconds(seconds['prepare'])} | {_seconds(seconds['step'])} | {row['loss']:.5f} |")
+    """The latest run of each method and number of processes, kin's first."""
+    latest = {(row.get("method", "grace+"), row["processes"]): row for row in rows("processes")}
+    lines = ["| method | processes, one thread each | prepare | one step | loss after 10 steps |", "|---" * 5 + "|"]
+    for (method, count), row in sorted(latest.items(), key=lambda entry: (entry[0][0] != "kin", entry[0])):
+        cells = [method, str(count), *(_seconds(row["seconds"][name]) for name in ("prepare", "step")), f"{row['loss']:.5f}"]
+        lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 

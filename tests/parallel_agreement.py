@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 
+from graphkin import fit
 from graphkin.errors import SettingError
+from graphkin.graphs.synthetic import community_graph
 from graphkin.support.launch import ToldElsewhereError
 from graphkin.support.parallel import joined
 
@@ -41,3 +44,15 @@ def agree(folder: Path) -> None:
         except SettingError:
             said.append("joined once")
         (folder / f"{among.rank}").write_text("\n".join(said), encoding="utf-8")
+
+
+def leave(folder: Path) -> None:
+    """The threads that are left after training."""
+    with joined() as among:
+        fit(community_graph(20, mean_degree=4), "grace", device="cpu", epochs=1)
+    names = [(thread / "comm").read_text(encoding="utf-8").strip() for thread in Path("/proc/self/task").iterdir()]
+    (folder / f"{among.rank}").write_text("\n".join(names), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    leave(Path(sys.argv[1]))

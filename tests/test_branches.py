@@ -168,7 +168,7 @@ def test_outputs_are_diffused(small: Graph) -> None:
     encoder = replace(SMALL, branches=("hop1",), free=(), width=64, diffuse_outputs=0.3, early=0, few_features=0)
     fitted = fit(small, method_of(encoder), device="cpu")
     module_, scaled = fitted.modules["encoder"], features(small) / features(small).sum(1, keepdim=True)
-    pieces = pieces_of(small, scaled, ["hop1"], **encoder.learn(small, scaled))
+    pieces = encoder.inputs(small, scaled, encoder.learn(small, scaled))
     rows = []
     for stage in ("early", "late"):
         unit = F.normalize(module_.get_submodule(stage)[0]([pieces["hop1"]]), dim=1)  # type: ignore[index]

@@ -13,7 +13,6 @@ from graphkin.errors import SettingError
 from graphkin.graphs.synthetic import community_graph
 from graphkin.methods import METHODS, declare, from_json, plus, presets, to_json
 from graphkin.objectives.kinship import ways
-from graphkin.support.parallel import Peers
 from graphkin.training.plan import plan
 from graphkin.weights import Neighbours, OwnCounterpart
 
@@ -129,11 +128,8 @@ def test_refused(settings: dict[str, Any], message: str) -> None:
         KIN.configure(**settings)
 
 
-def test_refused_components(small: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refused_components() -> None:
     with pytest.raises(SettingError, match="Kinship takes no views"):
         replace(KIN, views=TwoViews())
     with pytest.raises(SettingError, match="needs a similarity"):
         Kinship(similarity=None)
-    monkeypatch.setattr("graphkin.training.usable.peers", lambda: Peers(0, 2, 0, 1))
-    with pytest.raises(SettingError, match="test-kin is trained by one"):
-        fit(small, KIN, device="cpu")

@@ -22,6 +22,9 @@ from safetensors.torch import load_file
 from graphkin import Graph, fit
 from graphkin.commands.cli import run
 from graphkin.errors import GraphError, SettingError
+from graphkin.execution import decide
+from graphkin.graphs.synthetic import community_graph
+from graphkin.methods import Method, method_named
 from graphkin.support import parallel
 from graphkin.support.launch import launched
 from graphkin.support.parallel import Peers
@@ -30,7 +33,7 @@ from graphkin.training.device import device_named
 from tests.killed_at import STEP, AtCall, ended, meetings, started, together, words
 from tests.kills import new_folder
 from tests.parallel_agreement import agree
-from tests.parallel_steps import STEPS, steps, write_steps
+from tests.parallel_steps import STEPS, steps, trained, write_steps, write_trained
 from tests.wording import refused
 
 ROOT = Path(__file__).parents[1]
@@ -69,6 +72,23 @@ def assert_same_steps(together: dict[str, torch.Tensor], alone: dict[str, torch.
         assert (several - one).norm() <= within * one.norm(), name
 
 
+@pytest.fixture(scope="module")
+def trained_alone() -> dict[str, torch.Tensor]:
+    return trained()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [2, 3])
+def test_kin_is_trained_and_embeds_as_in_one_process(
+    processes: int, trained_alone: dict[str, torch.Tensor], tmp_path: Path
+) -> None:
+    assert called(processes, write_trained, tmp_path / "trained") == [0] * processes
+    together = load_file(tmp_path / "trained")
+    assert together.keys() == trained_alone.keys()
+    for name, alone in trained_alone.items():
+        assert (together[name] - alone).norm() <= 1e-5 * alone.norm(), name
+
+
 @pytest.mark.slow
 def test_processes_agree(tmp_path: Path) -> None:
     assert called(3, agree, tmp_path) == [0, 0, 0]
@@ -78,6 +98,16 @@ def test_processes_agree(tmp_path: Path) -> None:
     assert said[2] == ["from the first: 0", "elsewhere", "elsewhere", "any: True", "joined once"]
     order = (tmp_path / "order").read_text(encoding="utf-8")
     assert order[0] == "0" and sorted(order) == ["0", "1", "2"], "the first of a machine opens, then the others"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="threads have names on Linux")
+def test_no_thread_of_gloo_is_left(tmp_path: Path) -> None:
+    """One that still lets go of a tensor while the interpreter ends would abort the process."""
+    done = torchrun(2, "tests.parallel_agreement", tmp_path)
+    assert done.returncode == 0, done.stderr
+    for rank in range(2):
+        assert "gloo" not in (tmp_path / f"{rank}").read_text(encoding="utf-8")
 
 
 @given(total=st.integers(0, 50), size=st.integers(1, 9))
@@ -104,8 +134,9 @@ def test_a_chance_depends_on_its_pair_alone() -> None:
 
 
 @pytest.mark.slow
-def test_fit_by_torchrun_is_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    how = ["fit", "synthetic-300", "--method", "grace+", "--epochs", "5", "--json", "--no-baselines"]
+@pytest.mark.parametrize("method", [["--method", "grace+"], [], ["--set", "anchors=100"]])
+def test_fit_by_torchrun_is_fit(method: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    how = ["fit", "synthetic-300", *method, "--epochs", "5", "--json", "--no-baselines"]
     done = torchrun(2, "graphkin", *how, "--out", tmp_path / "several", "--memory", "2GiB")
     assert done.returncode == 0, done.stderr
     record = json.loads(done.stdout)
@@ -113,22 +144,24 @@ def test_fit_by_torchrun_is_fit(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert run([*how, "--out", str(tmp_path / "one")]) == 0
     one = json.loads(capsys.readouterr().out)
     np.testing.assert_allclose(record["losses"], one["losses"], rtol=1e-5)
-    several, alone = (np.load(tmp_path / folder / "embeddings.npy") for folder in ("several", "one"))
+    rows = [np.load(tmp_path / folder / "embeddings.npy") for folder in ("several", "one")]
+    several, alone = (some @ some.T for some in rows)  # whatever the signs of axes
     np.testing.assert_allclose(several, alone, atol=1e-3 * np.abs(alone).max())  # Adam divides by small gradients
     assert done.stderr.count("plan: ") == 1
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one", "several"]
 
 
-FIT = ["fit", "synthetic-300", "--method", "grace+", "--checkpoint-every", "5", "--no-baselines", "--out", "run"]
+FIT = ["fit", "synthetic-300", "--checkpoint-every", "5", "--no-baselines", "--out", "run", "--set", "hidden=16"]
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("method", ["grace+", "kin"])
 def test_a_lost_process_ends_the_run_in_words_and_the_checkpoint_stays(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    method: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     checkpoint = tmp_path / "run" / "checkpoint.graphkin"
-    epochs = ["--epochs", "9"]
+    epochs = ["--epochs", "9", "--method", method]
     done = torchrun(2, "tests.last_is_killed", 8, *FIT, *epochs)
     assert done.returncode != 0
     told = [line for line in done.stderr.splitlines() if line.startswith("graphkin: ")]
@@ -136,7 +169,7 @@ def test_a_lost_process_ends_the_run_in_words_and_the_checkpoint_stays(
     assert all("process" in line and "checkpoint" in line for line in told)
     assert "graphkin/training" not in done.stderr, "the traceback is torchrun's own"
     assert _epoch(checkpoint) == 5
-    assert run([*FIT, "--epochs", "40"]) == 2
+    assert run([*FIT, "--method", method, "--epochs", "40"]) == 2
     assert "epochs" in capsys.readouterr().err
     assert _epoch(checkpoint) == 5, "a run that cannot go on from it leaves it alone"
     assert together([*FIT, *epochs], tmp_path, None, None, None) == [0, 0, 0], words(tmp_path)
@@ -145,9 +178,11 @@ def test_a_lost_process_ends_the_run_in_words_and_the_checkpoint_stays(
 
 
 @pytest.mark.slow
-def test_ctrl_c_in_one_process_ends_all_and_keeps_what_was_learned(tmp_path: Path) -> None:
+@pytest.mark.parametrize("method", ["grace+", "kin"])
+def test_ctrl_c_in_one_process_ends_all_and_keeps_what_was_learned(method: str, tmp_path: Path) -> None:
     folder = new_folder(tmp_path, "work")
-    statuses = together([*FIT, "--epochs", "100000"], folder, None, AtCall(STEP, 7, signal.SIGINT))
+    how = [*FIT, "--method", method, "--epochs", "100000"]
+    statuses = together(how, folder, None, AtCall(STEP, 7, signal.SIGINT))
     assert statuses == [128 + signal.SIGINT, 0], words(folder)
     record = json.loads((folder / "run" / "run.json").read_text(encoding="utf-8"))
     assert record["interrupted"] and record["epochs"] == 7
@@ -224,9 +259,19 @@ def test_who_is_launched_is_read_from_the_environment(monkeypatch: pytest.Monkey
 
 
 def test_memory_is_shared_by_the_processes_of_a_machine(small: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    from graphkin.execution import decide
-    from graphkin.methods import method_named
-
     whole = decide(small, method_named("grace+"), torch.device("cpu")).memory
     monkeypatch.setattr(parallel, "_current", Peers(0, 8, 0, 4))
     assert decide(small, method_named("grace+"), torch.device("cpu")).memory == whole // 4
+
+
+def test_more_processes_hold_fewer_smoothed_features_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, kin = community_graph(3000), method_named("kin")
+    smoothed = 5 * 4 * 3000 * 256
+
+    def needs(method: Method) -> int:
+        return int(next(method.objective.ways(graph, method, torch.device("cpu"))).needs)
+
+    alone = {norm: needs(kin.configure(norm=norm)) for norm in ("layer", "batch")}
+    monkeypatch.setattr(parallel, "_current", Peers(0, 4, 0, 4))
+    assert needs(kin) < alone["layer"] - 0.7 * smoothed
+    assert needs(kin.configure(norm="batch")) == alone["batch"], "whose statistics are those of all rows"

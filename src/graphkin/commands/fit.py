@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,6 +67,8 @@ def run(options: Fit) -> None:
         if among.first:
             record = written(options, request.graph, fitted, blocks, folder)
             show(options, request.graph, fitted, record, folder)
+        else:
+            deque(blocks, maxlen=0)
     if fitted.interrupted and among.first:  # a process that failed early would have torchrun end the one that writes
         raise typer.Exit(status())
 

@@ -1,6 +1,16 @@
 """How a graph is trained on: what is stored, sampled, recorded and in which precision, decided once within a memory."""
 
-from graphkin.execution.decision import SMALL_STEP, TOGETHER, Execution, MethodLike, Stored, as_asked, decide, together_on
+from graphkin.execution.decision import (
+    SMALL_STEP,
+    TOGETHER,
+    Execution,
+    MethodLike,
+    Stored,
+    as_asked,
+    decide,
+    rows_among,
+    together_on,
+)
 from graphkin.execution.memory import parse_memory
 from graphkin.execution.sampling import Sampling
 
@@ -14,5 +24,6 @@ __all__ = [
     "as_asked",
     "decide",
     "parse_memory",
+    "rows_among",
     "together_on",
 ]

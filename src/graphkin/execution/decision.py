@@ -16,9 +16,10 @@ from graphkin.errors import MemoryLimitError
 from graphkin.execution.memory import bytes_of, memory_in_use, whole_memory
 from graphkin.execution.sampling import Sampling
 from graphkin.graphs.graph import Graph
-from graphkin.models.encoder import Encoder, embedding_memory_of, width_of
+from graphkin.models.encoder import Encoder, declares, embedding_memory_of, width_of
 from graphkin.models.views import TwoViews
 from graphkin.similarity import NodeSimilarity
+from graphkin.support.parallel import ALONE, Peers, peers
 
 STORE_BELOW_SHARE = 0.25
 """Without a limit of the user's, N×N matrices are stored while they fit in this share of the memory of machine or GPU."""
@@ -133,6 +134,12 @@ def as_asked(graph: Graph, method: MethodLike, device: torch.device, similarity:
     return replace(chosen, memory=whole_memory(device))
 
 
+def rows_among(method: MethodLike) -> Peers:
+    """The processes of which each holds and encodes its share of the rows; only this one where it needs all of them."""
+    shared = method.objective.shares_rows and declares(method.encoder, "shares_rows")
+    return peers() if shared else ALONE
+
+
 def together_on(device: torch.device, nodes: int) -> int:
     """How many repeats with so many nodes in a step are trained at a time."""
     return TOGETHER if device.type == "cuda" and nodes <= SMALL_STEP else 1
@@ -154,7 +161,7 @@ def _ways(graph: Graph, method: MethodLike, device: torch.device, own: NodeSimil
 def _embedding(graph: Graph, method: MethodLike, device: torch.device) -> int:
     """What ``embed`` needs after training, which on a GPU is over by then, unless the encoder settles there."""
     nodes, features = graph.num_nodes, graph.num_features
-    stated = embedding_memory_of(method.encoder, nodes, features)
+    stated = embedding_memory_of(method.encoder, nodes, features, rows_among(method).size)
     if stated is None and device.type == "cuda":
         return 0
     return 30 * (2 * graph.num_edges + nodes) + (

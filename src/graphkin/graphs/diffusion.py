@@ -135,14 +135,19 @@ def _spread(adjacency: SparseMatrix, x: Features) -> Features:
 
 def column_blocks(x: Features) -> Iterator[tuple[int, Tensor]]:
     """Some columns at a time, dense, with the number of the first."""
-    nodes, width = x.shape
+    count = columns_at_a_time(x)
+    for first in range(0, x.shape[1], count):
+        yield first, dense_columns(x, first, count)
+
+
+def columns_at_a_time(x: Features) -> int:
     most = BLOCK_BYTES["cpu" if x.device.type == "cpu" else "cuda"]
-    columns = max(NARROWEST, most // max(x.dtype.itemsize * nodes, 1))
-    turned = x.T if isinstance(x, SparseMatrix) else None
-    for first in range(0, width, columns):
-        last = min(first + columns, width)
-        if turned is None:
-            assert isinstance(x, Tensor)
-            yield first, x[:, first:last].contiguous()
-        else:
-            yield first, turned.row_slice(first, last).to_dense().T.contiguous()
+    return max(NARROWEST, most // max(x.dtype.itemsize * x.shape[0], 1))
+
+
+def dense_columns(x: Features, first: int, count: int) -> Tensor:
+    """So many columns from ``first`` on, or those that are left."""
+    last = min(first + count, x.shape[1])
+    if isinstance(x, SparseMatrix):
+        return x.T.row_slice(first, last).to_dense().T.contiguous()
+    return x[:, first:last].contiguous()

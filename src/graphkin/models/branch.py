@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from graphkin.graphs.arrays import Features
 from graphkin.models.layers import dropped, exact, leaky, linear, norm_of
+from graphkin.models.noise import Noise
 from graphkin.support.products import times
 
 
@@ -29,11 +30,11 @@ class Branch(nn.Module):
         self.slopes = nn.Parameter(torch.full((2,), 0.25, dtype=torch.float32))
         self.norms = nn.ModuleList([norm_of(norm, width) for width in (hidden, outputs)])
 
-    def forward(self, parts: Sequence[Features], generator: torch.Generator | None = None) -> Tensor:
+    def forward(self, parts: Sequence[Features], noise: Noise | None = None) -> Tensor:
         rate = self.dropout if self.training else 0.0
         hidden: Tensor = self.bias
         for part, weight in zip(parts, self.first, strict=True):
-            hidden = hidden + times(dropped(exact(part), rate, generator), weight)
+            hidden = hidden + times(dropped(exact(part), rate, noise), weight)
         hidden = self.norms[0](leaky(hidden, self.slopes[:1]))
-        output: Tensor = self.norms[1](leaky(self.second(dropped(hidden, rate, generator)), self.slopes[1:]))
+        output: Tensor = self.norms[1](leaky(self.second(dropped(hidden, rate, noise)), self.slopes[1:]))
         return output

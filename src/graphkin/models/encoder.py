@@ -25,6 +25,7 @@ from graphkin.errors import SettingError
 from graphkin.graphs.arrays import Features
 from graphkin.graphs.graph import Graph
 from graphkin.models.views import isolated
+from graphkin.support.parallel import ALONE, Peers
 from graphkin.support.sparse import SparseMatrix
 
 OPTIONAL: dict[str, Any] = {
@@ -32,10 +33,13 @@ OPTIONAL: dict[str, Any] = {
     "sees_edges": True,
     "recordable": False,
     "counts_hops": False,
+    "shares_rows": False,
 }
 """what an encoder may declare, and what holds where it does not: ``x`` may be a SparseMatrix; views need edges; a step on a GPU
-never asks the device for a value, so that it may be recorded; the module draws numbers of hops where a view has
-``most_hops``"""
+never asks the device for a value, so that it may be recorded; the module draws numbers of hops where a view has ``most_hops``;
+several processes can hold and encode rows each: ``inputs`` takes them too and gives :class:`~graphkin.models.pieces.Pieces`,
+``inputs_memory`` and ``embedding_memory`` take their number, and all noise is drawn by
+:func:`graphkin.models.layers.dropped`"""
 
 
 class Encoder(Protocol):
@@ -76,16 +80,20 @@ def learned_from(encoder: Encoder, graph: Graph, x: Features) -> dict[str, Tenso
     return learn(graph, x) if callable(learn) else {}
 
 
-def inputs_of(encoder: Encoder, graph: Graph, x: Features, learned: dict[str, Tensor]) -> Any:
-    """What the module takes for the nodes of a graph: its features, unless the encoder says otherwise."""
+def inputs_of(encoder: Encoder, graph: Graph, x: Features, learned: dict[str, Tensor], among: Peers = ALONE) -> Any:
+    """What the module takes for the nodes of a graph: its features, unless the encoder says otherwise.
+
+    Processes ``among`` which rows are shared out call it together, and each gets its own.
+    """
     inputs = getattr(encoder, "inputs", None)
-    return inputs(graph, x, learned) if callable(inputs) else x
+    if not callable(inputs):
+        return x
+    return inputs(graph, x, learned) if among.size == 1 else inputs(graph, x, learned, among)
 
 
-def inputs_memory_of(encoder: Encoder, nodes: int, num_features: int) -> int:
-    """Bytes of what the module takes besides the features."""
-    stated = getattr(encoder, "inputs_memory", None)
-    return int(stated(nodes, num_features)) if callable(stated) else 0
+def inputs_memory_of(encoder: Encoder, nodes: int, num_features: int, processes: int = 1) -> int:
+    """Bytes of what the module takes besides the features, in each of the processes that share its rows."""
+    return _stated(encoder, "inputs_memory", nodes, num_features, processes) or 0
 
 
 def memory_of(encoder: Encoder, nodes: int, edges: int, width: int) -> int:
@@ -94,10 +102,16 @@ def memory_of(encoder: Encoder, nodes: int, edges: int, width: int) -> int:
     return int(stated(nodes, edges)) if callable(stated) else 70 * edges + 4 * nodes * 16 * width
 
 
-def embedding_memory_of(encoder: Encoder, nodes: int, num_features: int) -> int | None:
+def embedding_memory_of(encoder: Encoder, nodes: int, num_features: int, processes: int = 1) -> int | None:
     """Bytes of embedding so many nodes besides their edges, where the encoder does more than a step does."""
-    stated = getattr(encoder, "embedding_memory", None)
-    return int(stated(nodes, num_features)) if callable(stated) else None
+    return _stated(encoder, "embedding_memory", nodes, num_features, processes)
+
+
+def _stated(encoder: Encoder, name: str, nodes: int, num_features: int, processes: int) -> int | None:
+    stated = getattr(encoder, name, None)
+    if not callable(stated):
+        return None
+    return int(stated(nodes, num_features) if processes == 1 else stated(nodes, num_features, processes))
 
 
 def check_encoder(encoder: object) -> None:

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from graphkin.graphs.arrays import Features
+from graphkin.models.noise import Noise, kept_entries
 from graphkin.support.products import affine
-from graphkin.support.randomness import kept
 from graphkin.support.sparse import SparseMatrix
 
 ACTIVATIONS = ("relu", "prelu", "rrelu")
@@ -56,12 +56,12 @@ def norm_of(name: str, width: int) -> nn.Module:
     return nn.LayerNorm(width, dtype=torch.float32) if name == "layer" else nn.BatchNorm1d(width, dtype=torch.float32)
 
 
-def dropped(x: Features, rate: float, generator: torch.Generator | None = None) -> Features:
+def dropped(x: Features, rate: float, noise: Noise | None = None) -> Features:
     """Entries are zero with probability ``rate``, and the others grow by 1 / (1 − rate); of sparse features, those stored."""
     if rate == 0:
         return x
     values = x.values if isinstance(x, SparseMatrix) else x
-    remaining: Tensor = _Masked.apply(values, kept(values.shape, rate, generator, values.device), 1 / (1 - rate))  # type: ignore[no-untyped-call]
+    remaining: Tensor = _Masked.apply(values, kept_entries(x, rate, noise), 1 / (1 - rate))  # type: ignore[no-untyped-call]
     return x.with_values(remaining) if isinstance(x, SparseMatrix) else remaining
 
 

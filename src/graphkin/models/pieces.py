@@ -19,9 +19,11 @@ from torch import Tensor
 from graphkin.errors import SettingError, shown
 from graphkin.graphs.adjacency import normalised_adjacency
 from graphkin.graphs.arrays import Features
-from graphkin.graphs.diffusion import column_blocks, pagerank_diffusions, powers, unit_length
+from graphkin.graphs.diffusion import pagerank_diffusions, powers, unit_length
 from graphkin.graphs.graph import Graph
+from graphkin.models.columns import fill_columns
 from graphkin.support.axes import principal_axes, simple_axes
+from graphkin.support.parallel import ALONE, Peers
 from graphkin.support.sparse import SparseMatrix
 
 FEATURES = "x"
@@ -38,10 +40,23 @@ ROWS = 2**16
 
 
 class Pieces:
-    """Several kinds of features of the same nodes, by name."""
+    """Several kinds of features of the same nodes, by name.
 
-    def __init__(self, parts: Mapping[str, Features]) -> None:
+    Of several processes, ``among``, each may hold its share of the rows. ``lengths`` are the numbers of values that sparse
+    features have in the rows of all ``nodes``, whoever holds them.
+    """
+
+    def __init__(
+        self,
+        parts: Mapping[str, Features],
+        nodes: int | None = None,
+        among: Peers = ALONE,
+        lengths: Tensor | None = None,
+    ) -> None:
         self.parts = dict(parts)
+        self.nodes = len(self) if nodes is None else nodes
+        self.among, self.lengths = among, lengths
+        self.first, self.last = among.bounds(self.nodes)
 
     def __getitem__(self, name: str) -> Features:
         return self.parts[name]
@@ -53,8 +68,24 @@ class Pieces:
     def device(self) -> torch.device:
         return next(iter(self.parts.values())).device
 
+    @property
+    def density(self) -> float | None:
+        """The share of values that sparse features have in the rows of all nodes; None for dense features."""
+        if self.lengths is None:
+            return None
+        return int(self.lengths.sum()) / max(self.nodes * self.parts[FEATURES].shape[1], 1)
+
     def mapped(self, function: Callable[[Features], Features]) -> Pieces:
-        return Pieces({name: function(part) for name, part in self.parts.items()})
+        parts = {name: function(part) for name, part in self.parts.items()}
+        return Pieces(parts, self.nodes, self.among, self.lengths)
+
+    def some_rows(self, places: Tensor) -> Pieces:
+        """Those at some places among the rows that are here."""
+        return Pieces({name: some_rows(part, places) for name, part in self.parts.items()})
+
+    def holds(self, nodes: Tensor) -> Tensor:
+        """For each of some nodes, whether its row is here: at the place of the node's number less ``first``."""
+        return (nodes >= self.first) & (nodes < self.last)
 
 
 def check_piece(name: str) -> None:
@@ -91,16 +122,29 @@ def mean_length(x: Features) -> Tensor:
 
 
 def pieces_of(
-    graph: Graph, x: Features, names: Iterable[str], basis: Tensor | None = None, length: Tensor | None = None
+    graph: Graph,
+    x: Features,
+    names: Iterable[str],
+    basis: Tensor | None = None,
+    length: Tensor | None = None,
+    among: Peers = ALONE,
 ) -> Pieces:
-    """The named pieces of a graph's features ``x``. With a ``length``, rows keep theirs, which that one divides."""
+    """The named pieces of a graph's features ``x``. With a ``length``, rows keep theirs, which that one divides.
+
+    Processes ``among`` which they are shared out call it together.
+    """
     x = unit_length(x) if length is None else _dense(x) / length
     wanted = sorted(set(names))
-    parts: dict[str, Features] = {FEATURES: x} if FEATURES in wanted else {}
+    parts: dict[str, Features] = {FEATURES: _own_rows(x, among)} if FEATURES in wanted else {}
     smoothed = [name for name in wanted if name != FEATURES]
     if smoothed:
-        parts |= _smoothed(_adjacency(graph), x if basis is None else x @ basis, smoothed, unit=length is None)
-    return Pieces({name: parts[name] for name in wanted})
+        parts |= _smoothed(_adjacency(graph), x if basis is None else x @ basis, smoothed, among, unit=length is None)
+    lengths = x.csr.crow_indices().diff() if FEATURES in parts and isinstance(x, SparseMatrix) else None
+    return Pieces({name: parts[name] for name in wanted}, graph.num_nodes, among, lengths)
+
+
+def some_rows(x: Features, places: Tensor) -> Features:
+    return x.some_rows(places) if isinstance(x, SparseMatrix) else x[places]
 
 
 def stored_as(numbers: int) -> torch.dtype:
@@ -108,14 +152,12 @@ def stored_as(numbers: int) -> torch.dtype:
     return torch.float32 if numbers <= EXACT_UP_TO else torch.bfloat16
 
 
-def _smoothed(adjacency: SparseMatrix, x: Features, names: list[str], *, unit: bool) -> dict[str, Tensor]:
-    """Some columns at a time, so that little more than the result is held; with ``unit``, rows have length 1."""
+def _smoothed(adjacency: SparseMatrix, x: Features, names: list[str], among: Peers, *, unit: bool) -> dict[str, Tensor]:
+    """This process's rows; with ``unit``, they have length 1."""
     kept = stored_as(x.shape[0] * x.shape[1]) if x.dtype == torch.float32 else x.dtype
-    found = {name: torch.empty(x.shape[0], x.shape[1], dtype=kept, device=x.device) for name in names}
-    for first, block in column_blocks(x):
-        for name, columns in _smoothed_columns(adjacency, block, names):
-            assert isinstance(columns, Tensor)
-            found[name][:, first : first + block.size(1)] = columns
+    first, last = among.bounds(x.shape[0])
+    found = {name: torch.empty(last - first, x.shape[1], dtype=kept, device=x.device) for name in names}
+    fill_columns(found, x, lambda columns: dict(_smoothed_columns(adjacency, columns, names)), among)
     for name, piece in found.items():
         for rows in piece.split(ROWS):
             values = rows.to(x.dtype)
@@ -125,17 +167,19 @@ def _smoothed(adjacency: SparseMatrix, x: Features, names: list[str], *, unit: b
     return found
 
 
-def in_columns(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    """Replace columns by a function of them, some at a time, computed in float32 where ``x`` is bf16."""
-    for first, block in column_blocks(x):
-        x[:, first : first + block.size(1)] = function(block.float())
-    return x
+def _own_rows(x: Features, among: Peers) -> Features:
+    if among.size == 1:
+        return x
+    first, last = among.bounds(x.shape[0])
+    return x.row_slice(first, last) if isinstance(x, SparseMatrix) else x[first:last].clone()
 
 
-def _smoothed_columns(adjacency: SparseMatrix, x: Tensor, names: list[str]) -> Iterator[tuple[str, Features]]:
+def _smoothed_columns(adjacency: SparseMatrix, x: Tensor, names: list[str]) -> Iterator[tuple[str, Tensor]]:
     matches = [(name, NAME.fullmatch(name)) for name in names]
     hops = {name: int(match["hops"]) for name, match in matches if match and match["hops"]}
-    yield from zip(hops, powers(adjacency, x, hops.values()), strict=True)
+    for name, power in zip(hops, powers(adjacency, x, hops.values()), strict=True):
+        assert isinstance(power, Tensor)
+        yield name, power
     alphas = {name: float(match["alpha"]) for name, match in matches if match and match["alpha"]}
     if alphas:
         yield from zip(alphas, pagerank_diffusions(adjacency, x, list(alphas.values())), strict=True)

@@ -78,6 +78,8 @@ class Objective(ABC):
     """whether a step may look at some nodes only, as the component Sampling says"""
     shares_anchors: ClassVar[bool] = False
     """whether several processes can share out its anchors"""
+    shares_rows: ClassVar[bool] = False
+    """whether each of them can then hold and encode rows of its own, where the encoder can"""
     recordable: ClassVar[bool] = False
     """whether a step on a GPU never asks the device for a value, so that it may be recorded and replayed"""
     needs_labels: ClassVar[bool] = False

@@ -1,12 +1,14 @@
 """Several processes that train one model together: torchrun starts them, PyTorch's collectives join them.
 
 Every process holds the graph and the same parameters, draws the same random numbers, and works on its share of the nodes: of
-the rows of similarity before training, and of the anchors in every step. The losses and gradients of all shares add up to
-those of one process. Without torchrun, or outside :func:`joined`, a process is alone and does everything.
+the rows of similarity before training, of the anchors in every step, and of the nodes to encode. The losses and
+gradients of all shares add up to those of one process. Without torchrun, or outside :func:`joined`, a process is alone and does
+everything.
 """
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 import signal
@@ -48,16 +50,23 @@ class Peers(Place):
             for rank in range(self.size):
                 first, last = self.bounds(len(rows), rank)
                 if last > first:
-                    part = rows[first:last].contiguous()
-                    _all(dist.broadcast, part, src=rank)
-                    rows[first:last] = part
+                    rows[first:last] = self.broadcast(rows[first:last].contiguous(), rank)
         return rows
 
-    def gather(self, mine: Tensor, total: int) -> Tensor:
-        """``total`` rows from the shares of all processes, with gradient."""
+    def broadcast(self, tensor: Tensor, rank: int) -> Tensor:
+        """Replace a tensor by the one of process ``rank``."""
+        if self.size > 1:
+            _all(dist.broadcast, tensor, src=rank)
+        return tensor
+
+    def gather(self, mine: Tensor, total: int, at: Tensor | None = None) -> Tensor:
+        """``total`` rows from the shares of all processes, with gradient.
+
+        Shares that do not follow each other have flags: ``at`` says of every row whether it is this process's.
+        """
         if self.size == 1:
             return mine
-        gathered: Tensor = _Gathered.apply(mine, self, total)  # type: ignore[no-untyped-call]
+        gathered: Tensor = _Gathered.apply(mine, self, total, at)  # type: ignore[no-untyped-call]
         return gathered
 
     def add_up(self, tensors: Iterable[Tensor]) -> None:
@@ -65,6 +74,9 @@ class Peers(Place):
         if self.size == 1:
             return
         listed = list(tensors)
+        if len(listed) == 1 and listed[0].is_contiguous():
+            _all(dist.all_reduce, listed[0])
+            return
         flat = torch.cat([tensor.reshape(-1) for tensor in listed])
         _all(dist.all_reduce, flat)
         for tensor, summed in zip(listed, flat.split([tensor.numel() for tensor in listed]), strict=True):
@@ -154,6 +166,7 @@ def joined(backend: str | None = None) -> Iterator[Peers]:
     if torch.cuda.is_available() and found.local_rank < torch.cuda.device_count():
         torch.cuda.set_device(found.local_rank)
     store = _met(found)
+    importlib.import_module("torch.distributed.nn")  # imported later, its default arguments would keep the group alive
     _all(dist.init_process_group, backend, store=store, rank=found.rank, world_size=found.size, timeout=WAIT)
     _current = found
     try:
@@ -161,7 +174,7 @@ def joined(backend: str | None = None) -> Iterator[Peers]:
             yield found
     finally:
         _current = ALONE
-    dist.destroy_process_group()  # after an error it might wait for those who are gone
+    dist.destroy_process_group()  # which ends Gloo's threads; after an error it might wait for those who are gone
 
 
 def _met(among: Peers) -> Any:
@@ -200,19 +213,21 @@ def _all(collective: Callable[..., Any], *arguments: Any, **options: Any) -> Non
 
 class _Gathered(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, mine: Tensor, among: Peers, total: int) -> Tensor:
-        ctx.among = among
-        rows = mine.new_empty(total, *mine.shape[1:])
-        first, last = among.bounds(total)
-        rows[first:last] = mine
-        return among.complete(rows)
+    def forward(ctx: Any, mine: Tensor, among: Peers, total: int, at: Tensor | None) -> Tensor:
+        ctx.among, ctx.at = among, slice(*among.bounds(total)) if at is None else at
+        rows = mine.new_zeros(total, *mine.shape[1:])
+        rows[ctx.at] = mine
+        if at is None:
+            return among.complete(rows)
+        among.add_up([rows])
+        return rows
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         summed = grads[0].clone()
         ctx.among.add_up([summed])
-        return ctx.among.share(summed), None, None
+        return summed[ctx.at], None, None, None
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import torch
 from torch.nn import ModuleDict
 
 from graphkin.errors import MemoryLimitError, SettingError, argument, check_text, printable
-from graphkin.execution import Execution, as_asked, decide, parse_memory
+from graphkin.execution import Execution, as_asked, decide, parse_memory, rows_among
 from graphkin.graphs.graph import Graph
 from graphkin.graphs.inputs import GraphLike, as_graph
 from graphkin.graphs.recipes import Recipe, recipe_for
@@ -77,11 +77,15 @@ class Plan:
     def fit_and_embed(
         self, seed: int, progress: Style = "none", checkpoint: Path | None = None, every: int = 50
     ) -> tuple[Fitted, Iterator[torch.Tensor]]:
-        """:meth:`fit`, and the embeddings of the graph in blocks of rows, which are computed as they are taken."""
+        """:meth:`fit`, and the embeddings of the graph in blocks of rows, which are computed as they are taken.
+
+        Of several processes the first has them. Where they share rows, all must take the blocks.
+        """
         prepared = self.prepare(None if checkpoint is None else Path(f"{checkpoint}{PAGERANKS}"))
         checkpoints = [] if checkpoint is None else [self.checkpoint(checkpoint, every, seed)]
         (fitted,) = prepared.train([seed], progress, self.title, checkpoints=checkpoints).fitted
-        return fitted, replace(prepared, for_objective=None).embed_in_blocks(fitted)
+        takes_part = peers().first or rows_among(self.method).size > 1
+        return fitted, replace(prepared, for_objective=None).embed_in_blocks(fitted) if takes_part else iter(())
 
     def checkpoint(self, path: Path, every: int, seed: int, graph: Graph | None = None) -> Checkpoint:
         """Of the run of a seed; ``graph`` may have training labels of its own."""
@@ -97,8 +101,9 @@ class Plan:
         given = similarity if self.own is None else self.own
         for_objective = self.method.objective.prepare(self.graph, self.execution, given, folder)
         x = features_for(self.method.encoder, prepared_features(self.method, self.graph))
-        learned = learned_from(self.method.encoder, self.graph, x)
-        inputs = inputs_of(self.method.encoder, self.graph, x, learned)
+        found = peers().from_first(lambda: _on_cpu(learned_from(self.method.encoder, self.graph, x)))
+        learned = {name: value.to(self.device) for name, value in found.items()}
+        inputs = inputs_of(self.method.encoder, self.graph, x, learned, rows_among(self.method))
         return Prepared(self, for_objective, inputs, learned, time.perf_counter() - start)
 
 
@@ -278,6 +283,10 @@ def resolve(method: str | Method | None, graph: Graph, preset: str | Path | None
         preset = known if known in presets(base_name(method_named(method).name)) else None
     check_text("preset", preset, optional=True)
     return method_named(method, None if preset is None else str(preset))
+
+
+def _on_cpu(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    return {name: value.cpu() for name, value in tensors.items()}
 
 
 def own_similarity(similarity: Any, graph: Graph, method: Method, device: torch.device) -> NodeSimilarity | None:

@@ -19,8 +19,8 @@ def check_usable(graph: Graph, method: Method, *, own_similarity: bool = False) 
         raise GraphError(f"contrast needs at least 2 nodes, found {graph.num_nodes}.")
     if peers().size > 1 and not method.objective.shares_anchors:
         raise SettingError(
-            f"{method.name} is trained by one process; several processes can share grace and gca "
-            f"({argument('method', 'grace+')})."
+            f"{method.name} is trained by one process; several processes can share kin, grace and gca "
+            f"({argument('method', 'kin')})."
         )
     if graph.num_nodes < peers().size:
         raise GraphError(f"there must be at least as many nodes as processes, found {graph.num_nodes} and {peers().size}.")

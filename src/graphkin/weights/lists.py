@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from graphkin.support.parallel import peers
 from graphkin.support.sparse import SparseMatrix
 from graphkin.weights.candidates import Candidates
 from graphkin.weights.node import NodeWeights
@@ -32,7 +33,7 @@ class ShortLists:
 
     @staticmethod
     def of(weights: NodeWeights, length: int | None = None) -> ShortLists:
-        """One pass over the weights, which never makes an N×N matrix.
+        """One pass over the weights, which never makes an N×N matrix; several processes share out its rows.
 
         Where ``weights.near`` names the similar nodes of a node, no others are looked at.
         """
@@ -40,12 +41,13 @@ class ShortLists:
         size = (weights.num_nodes, max(min(length, weights.num_nodes - 1), 1))
         nodes = weights.all_nodes().int()[:, None].repeat(1, size[1])
         shares = torch.zeros(size, dtype=weights.dtype, device=weights.device)
-        for rows, found, columns in () if weights.positive.own_only else _blocks(weights):
+        mine = peers().share(weights.all_nodes())
+        for rows, found, columns in () if weights.positive.own_only else _blocks(weights, mine):
             largest, place = found.topk(min(size[1], found.size(1)), dim=1)
             columns, total = columns.gather(1, place), largest.sum(dim=1, keepdim=True)
             nodes[rows, : columns.size(1)] = torch.where(largest > 0, columns.int(), rows[:, None].int())
             shares[rows, : columns.size(1)] = largest / total.clamp(min=torch.finfo(largest.dtype).tiny)
-        return ShortLists(nodes, shares)
+        return ShortLists(peers().complete(nodes), peers().complete(shares))
 
     def draw(self, anchors: Tensor, source: torch.Generator, own: float = 0.0, drop: float = 0.0) -> Tensor:
         """One positive of every anchor [B], without waiting for the device.
@@ -69,24 +71,24 @@ def rows_at_a_time(nodes: int) -> int:
     return max(min(ROWS, PAIRS // nodes), 16)
 
 
-def rows_of_similar(near: SparseMatrix) -> Iterator[Tensor]:
-    """All rows, those with as many similar nodes together, some at a time."""
-    counts, order = near.counts.sort(stable=True)
-    last = len(order)
+def _by_count(near: SparseMatrix, rows: Tensor) -> Iterator[Tensor]:
+    """Rows with as many similar nodes together, some at a time."""
+    counts, order = near.counts_of(rows).sort(stable=True)
+    last = len(rows)
     while last > 0:
         first = max(last - max(PAIRS_OF_SIMILAR // max(int(counts[last - 1]), 1), 1), 0)
-        yield order[first:last]
+        yield rows[order[first:last]]
         last = first
 
 
-def _blocks(weights: NodeWeights) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Rows, the shares of their positives, and which nodes those are."""
+def _blocks(weights: NodeWeights, rows: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Some of the rows, the shares of their positives, and which nodes those are."""
     if weights.near is None:
-        for rows in weights.all_nodes().split(rows_at_a_time(weights.num_nodes)):
-            yield rows, *_of_all_nodes(weights, rows)
+        for some in rows.split(rows_at_a_time(weights.num_nodes)):
+            yield some, *_of_all_nodes(weights, some)
     else:
-        for rows in rows_of_similar(weights.near):
-            yield rows, *_of_similar_nodes(weights, weights.near, rows)
+        for some in _by_count(weights.near, rows):
+            yield some, *_of_similar_nodes(weights, weights.near, some)
 
 
 def _of_all_nodes(weights: NodeWeights, rows: Tensor) -> tuple[Tensor, Tensor]:

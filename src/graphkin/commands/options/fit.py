@@ -75,7 +75,7 @@ class Fit(ReadingOptions):
 
       graphkin fit my-folder --preset runs/tune-my-folder-kin/settings.toml
 
-      torchrun --nproc-per-node 4 -m graphkin fit large.npz --method grace+
+      torchrun --nproc-per-node 4 -m graphkin fit large.npz
     """
 
     graph: GraphArgument = DEFAULT

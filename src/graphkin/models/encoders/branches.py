@@ -26,6 +26,7 @@ from graphkin.models.pieces import (
     width_of_piece,
 )
 from graphkin.support.components import register
+from graphkin.support.parallel import ALONE, Peers
 
 
 @register("Branches")
@@ -63,6 +64,11 @@ class Branches:
     takes_sparse: ClassVar[bool] = True
     recordable: ClassVar[bool] = True
     sees_edges: ClassVar[bool] = False
+
+    @property
+    def shares_rows(self) -> bool:
+        """Batch norm needs all rows of a step at once."""
+        return self.norm != "batch"
 
     def __post_init__(self) -> None:
         for name in ("branches", "free"):
@@ -129,9 +135,9 @@ class Branches:
             return {"length": mean_length(x)}
         return {"basis": basis_of(graph, x, self.axes)} if self._turns(x.shape[1]) else {}
 
-    def inputs(self, graph: Graph, x: Features, learned: dict[str, Tensor]) -> Pieces:
-        """The rows that branches and free parts take."""
-        return pieces_of(graph, x, self.pieces, **learned)
+    def inputs(self, graph: Graph, x: Features, learned: dict[str, Tensor], among: Peers = ALONE) -> Pieces:
+        """The rows that branches and free parts take; of several processes ``among`` each has its share of them."""
+        return pieces_of(graph, x, self.pieces, **learned, among=among)
 
     def build(self, num_features: int, generator: torch.Generator) -> BranchesEncoder:
         return BranchesEncoder(self, num_features, generator)
@@ -140,24 +146,24 @@ class Branches:
         """Bytes of two views in a step, besides features and parameters."""
         return 12 * 4 * nodes * (self.hidden + self.branch_width) * len(self.branches)
 
-    def inputs_memory(self, nodes: int, num_features: int) -> int:
+    def inputs_memory(self, nodes: int, num_features: int, processes: int = 1) -> int:
         """Bytes of the smoothed features, of axes before they are smoothed, and of the columns that are at work."""
         turned = 4 * nodes * self.axes if self._turns(num_features) else 0
-        return self._smoothed_bytes(nodes, num_features) + turned + 8 * 4 * nodes * NARROWEST
+        return self._smoothed_bytes(nodes, num_features, processes) + turned + 8 * 4 * nodes * NARROWEST
 
-    def embedding_memory(self, nodes: int, num_features: int) -> int:
+    def embedding_memory(self, nodes: int, num_features: int, processes: int = 1) -> int:
         """Bytes of the smoothed features, of averaged outputs, of the rows from which axes are found, and of columns at work.
 
         The embeddings are not among them: they go to their file in blocks.
         """
-        outputs = nodes * self.branch_width
-        averaged = stored_as(outputs).itemsize * outputs * (2 * (self.blocks - len(self.branches)) + 1)
+        bytes_of_row, held = stored_as(nodes * self.branch_width).itemsize * self.branch_width, -(-nodes // processes)
+        averaged = bytes_of_row * (2 * (self.blocks - len(self.branches)) * held + (nodes if processes == 1 else 2 * nodes))
         rows = 4 * min(nodes, SAMPLE) * 2 * max(self.whole_width(num_features))
-        return self._smoothed_bytes(nodes, num_features) + averaged + rows + 3 * 4 * nodes * NARROWEST
+        return self._smoothed_bytes(nodes, num_features, processes) + averaged + rows + 3 * 4 * nodes * NARROWEST
 
-    def _smoothed_bytes(self, nodes: int, num_features: int) -> int:
-        numbers = nodes * min(num_features, self.axes)
-        return stored_as(numbers).itemsize * numbers * len(self.pieces - {FEATURES})
+    def _smoothed_bytes(self, nodes: int, num_features: int, processes: int) -> int:
+        width = min(num_features, self.axes)
+        return stored_as(nodes * width).itemsize * -(-nodes // processes) * width * len(self.pieces - {FEATURES})
 
     def parameter_bytes(self, num_features: int) -> int:
         """Bytes of branches and axes."""

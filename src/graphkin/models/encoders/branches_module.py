@@ -10,11 +10,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from graphkin.graphs.arrays import Features
 from graphkin.graphs.diffusion import pagerank_diffusion
 from graphkin.models.branch import Branch
+from graphkin.models.columns import in_columns
 from graphkin.models.layers import exact
-from graphkin.models.pieces import Pieces, in_columns, stored_as, width_of_piece
+from graphkin.models.noise import Noise
+from graphkin.models.pieces import Pieces, some_rows, stored_as, width_of_piece
 from graphkin.models.views import View
 from graphkin.support.axes import principal_axes
 from graphkin.support.randomness import generator as source_of
@@ -55,7 +56,7 @@ class BranchesEncoder(nn.Module):
         self.register_buffer("learned_axes", torch.zeros(learned_from, learned, dtype=torch.float32))
         self.register_buffer("free_axes", torch.zeros(free_from, free, dtype=torch.float32))
 
-    def forward(self, x: Pieces, view: View, generator: torch.Generator | None = None) -> Tensor:
+    def forward(self, x: Pieces, view: View, generator: Noise | None = None) -> Tensor:
         return torch.cat(self._outputs(self.late, x, generator), dim=1)
 
     @torch.no_grad()
@@ -75,16 +76,17 @@ class BranchesEncoder(nn.Module):
     def settle(self, x: Pieces, view: View) -> None:
         """Find the axes of this graph's embeddings from some of its nodes."""
         self.eval()
-        nodes = torch.arange(len(x), device=x.device)
-        if len(x) > SAMPLE:
-            nodes = torch.randperm(len(x), generator=source_of(0, "axes"))[:SAMPLE].sort().values.to(x.device)
+        nodes = torch.arange(x.nodes, device=x.device)
+        if x.nodes > SAMPLE:
+            nodes = torch.randperm(x.nodes, generator=source_of(0, "axes"))[:SAMPLE].sort().values.to(x.device)
         smoothed = self._smoothed(x, view)
         for axes, rows in (
             (self.learned_axes, lambda some: self._learned_rows(x, smoothed, some)),
             (self.free_axes, lambda some: self._free_rows(x, some)),
         ):
             if axes.numel():
-                axes.copy_(principal_axes(_gram(rows, nodes), axes.size(0), axes.size(1), axes.device))
+                found = principal_axes(_gram(rows, x, nodes), axes.size(0), axes.size(1), axes.device)
+                axes.copy_(x.among.broadcast(found, rank=0))
 
     def embed(self, x: Pieces, view: View) -> Tensor:
         """Branches and free parts along their axes, each of length 1 unless features keep theirs."""
@@ -92,23 +94,33 @@ class BranchesEncoder(nn.Module):
 
     @torch.no_grad()
     def embed_in_blocks(self, x: Pieces, view: View) -> Iterator[Tensor]:
-        """The rows of :meth:`embed` in their order, some at a time."""
-        smoothed = self._smoothed(x, view)
-        for some in torch.arange(len(x), device=x.device).split(ROWS):
-            halves = []
-            if self.learned_axes.numel():
-                halves.append(F.normalize(self._learned_rows(x, smoothed, some) @ self.learned_axes, dim=1))
-            if self.free_axes.numel():
-                free = self._free_rows(x, some) @ self.free_axes
-                halves.append(free if "length" in self.found else F.normalize(free, dim=1))
-            yield torch.cat(halves, dim=1)
+        """The rows of :meth:`embed` in their order, some at a time. Processes that share them take all of them together."""
+        smoothed, among = self._smoothed(x, view), x.among
+        mine = (self._embedded(x, smoothed, some) for some in torch.arange(len(x), device=x.device).split(ROWS))
+        if among.size == 1:
+            yield from mine
+            return
+        width, computed = self.learned_axes.size(1) + self.free_axes.size(1), torch.cat(list(mine))
+        for rank in range(among.size):
+            first, last = among.bounds(x.nodes, rank)
+            rows = computed if rank == among.rank else computed.new_empty(last - first, width)
+            yield from (among.broadcast(some, rank) for some in rows.split(ROWS))
 
-    def _outputs(self, branches: nn.ModuleList, x: Pieces, generator: torch.Generator | None = None) -> list[Tensor]:
+    def _embedded(self, x: Pieces, smoothed: list[list[Tensor]], some: Tensor) -> Tensor:
+        halves = []
+        if self.learned_axes.numel():
+            halves.append(F.normalize(self._learned_rows(x, smoothed, some) @ self.learned_axes, dim=1))
+        if self.free_axes.numel():
+            free = self._free_rows(x, some) @ self.free_axes
+            halves.append(free if "length" in self.found else F.normalize(free, dim=1))
+        return torch.cat(halves, dim=1)
+
+    def _outputs(self, branches: nn.ModuleList, x: Pieces, noise: Noise | None = None) -> list[Tensor]:
         named = zip(branches, self.settings.branches, strict=True)
-        return [branch([x[part] for part in parts_of(name)], generator) for branch, name in named]
+        return [branch([x[part] for part in parts_of(name)], noise) for branch, name in named]
 
     def _smoothed(self, x: Pieces, view: View) -> list[list[Tensor]]:
-        """For early and late branches, the outputs of length 1 that are averaged over neighbours, [N, branch_width] each."""
+        """For early and late branches, the outputs of length 1 that are averaged over neighbours, [rows, branch_width] each."""
         restart, found = self.settings.diffuse_outputs, []
 
         def average(block: Tensor) -> Tensor:
@@ -122,20 +134,20 @@ class BranchesEncoder(nn.Module):
             for place, branch in enumerate(branches):
                 ways = [average] * (place in self.settings.smoothed) + [diffuse] * (restart > 0)
                 if ways:
-                    unit = self._unit_outputs(branch, self.settings.branches[place], x)
-                    outputs += [in_columns(way, unit if way is ways[-1] else unit.clone()) for way in ways]
+                    unit = x.among.gather(self._unit_outputs(branch, self.settings.branches[place], x), x.nodes)
+                    outputs += [in_columns(way, unit if way is ways[-1] else unit.clone(), x.among) for way in ways]
             found.append(outputs)
         return found
 
     def _unit_outputs(self, branch: nn.Module, name: str, x: Pieces) -> Tensor:
         width = self.settings.branch_width
-        found = torch.empty(len(x), width, dtype=stored_as(len(x) * width), device=x.device)
+        found = torch.empty(len(x), width, dtype=stored_as(x.nodes * width), device=x.device)
         for some in torch.arange(len(x), device=x.device).split(ROWS):
-            found[some] = F.normalize(branch([_some(x[part], some) for part in parts_of(name)]), dim=1).to(found.dtype)
+            found[some] = F.normalize(branch([some_rows(x[part], some) for part in parts_of(name)]), dim=1).to(found.dtype)
         return found
 
     def _learned_rows(self, x: Pieces, smoothed: list[list[Tensor]], some: Tensor) -> Tensor:
-        rows = x.mapped(lambda part: _some(part, some))
+        rows = x.some_rows(some)
         stages = []
         for branches, averaged in zip((self.early, self.late), smoothed, strict=True):
             blocks = [*self._outputs(branches, rows), *(block[some].float() for block in averaged)]
@@ -143,19 +155,22 @@ class BranchesEncoder(nn.Module):
         return torch.cat(stages, dim=1)
 
     def _free_rows(self, x: Pieces, some: Tensor) -> Tensor:
-        parts = [(weight, exact(_some(x[name], some))) for name, weight in self.settings.weighted]
+        parts = [(weight, exact(some_rows(x[name], some))) for name, weight in self.settings.weighted]
         return torch.cat(
             [weight * (rows.to_dense() if isinstance(rows, SparseMatrix) else rows) for weight, rows in parts], dim=1
         )
 
 
-def _gram(rows: Callable[[Tensor], Tensor], nodes: Tensor) -> Callable[[Tensor], Tensor]:
-    sample = torch.cat([rows(some) for some in nodes.split(ROWS)])
-    return lambda directions: sample.T @ (sample @ directions)
+def _gram(rows: Callable[[Tensor], Tensor], x: Pieces, nodes: Tensor) -> Callable[[Tensor], Tensor]:
+    """The product with a sample and its transpose, from the rows of the sample that each process holds."""
+    sample = torch.cat([rows(some) for some in (nodes[x.holds(nodes)] - x.first).split(ROWS)])
 
+    def gram(directions: Tensor) -> Tensor:
+        product = sample.T @ (sample @ directions)
+        x.among.add_up([product])
+        return product
 
-def _some(x: Features, some: Tensor) -> Features:
-    return x.some_rows(some) if isinstance(x, SparseMatrix) else x[some]
+    return gram
 
 
 def parts_of(branch: str) -> Sequence[str]:

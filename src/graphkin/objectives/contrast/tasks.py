@@ -79,7 +79,8 @@ class SampledTask(ContrastTask):
         return self.contrast.contrast(u, v, problem.sampled(torch.searchsorted(some, anchors), places))
 
 
-def faster_on_its_device(x: Features) -> Features:
+def faster_on_its_device(x: Features, density: float | None = None) -> Features:
+    """``density`` is that of all rows, where these are some of them."""
     if isinstance(x, SparseMatrix) and x.device.type == "cuda":
-        return x.to_dense() if x.density > DENSE_ABOVE else x
+        return x.to_dense() if (x.density if density is None else density) > DENSE_ABOVE else x
     return x

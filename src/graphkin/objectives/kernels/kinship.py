@@ -15,6 +15,7 @@ from torch import Tensor
 from graphkin.errors import check_range
 from graphkin.objectives.kernels.gradient import with_gradient
 from graphkin.objectives.kernels.precision import operand, product
+from graphkin.support.parallel import peers
 from graphkin.support.products import products_in
 from graphkin.weights import NONE
 
@@ -54,7 +55,10 @@ def memory(nodes: int, device: torch.device, *, both_views: bool, computes_weigh
 
 
 def kinship_loss(u: Tensor, v: Tensor, shares: Shares, form: Form, block: int | None = None) -> Tensor:
-    """``reference.kinship(u, v, shares(all nodes), tau, symmetric, both_views)`` of rows of unit length."""
+    """``reference.kinship(u, v, shares(all nodes), tau, symmetric, both_views)`` of rows of unit length.
+
+    Of several processes that train together each computes the part of its own anchors: the parts add up to the loss.
+    """
 
     def compute() -> tuple[Tensor, Tensor]:
         with products_in(form.precision, u.device):
@@ -67,8 +71,8 @@ def loss_and_gradient(u: Tensor, v: Tensor, shares: Shares, form: Form, block: i
     total, gradient = u.new_zeros(()), u.new_zeros(2, *u.shape)
     u, v = operand(u, form.precision), operand(v, form.precision)
     sides = [(u, v, gradient[0], gradient[1]), (v, u, gradient[1], gradient[0])][: 2 if form.symmetric else 1]
-    first = 0
-    for rows in torch.arange(len(u), device=u.device).split(block or block_of(len(u), u.device)):
+    first, last = peers().bounds(len(u))
+    for rows in torch.arange(first, last, device=u.device).split(block or block_of(len(u), u.device)):
         attracting = shares(rows)
         for view, other, grad_view, grad_other in sides:
             total += _some_anchors(slice(first, first + len(rows)), view, other, attracting, form, (grad_view, grad_other))

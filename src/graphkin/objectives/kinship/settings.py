@@ -57,6 +57,8 @@ class Kinship(Objective):
 
     views: ClassVar[int] = 0
     samples: ClassVar[bool] = True
+    shares_anchors: ClassVar[bool] = True
+    shares_rows: ClassVar[bool] = True
     recordable: ClassVar[bool] = True
     negatives: ClassVar[Uniform] = Uniform()
     """all nodes repel alike"""

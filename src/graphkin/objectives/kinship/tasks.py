@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from graphkin.graphs.arrays import Features
 from graphkin.models.encoder import declares, trained_widths_of
+from graphkin.models.noise import Noise, NoiseOfRows
 from graphkin.models.pieces import Pieces
 from graphkin.models.views import isolated, whole_graph
 from graphkin.objectives.contrast.tasks import faster_on_its_device
@@ -28,7 +29,7 @@ DENSE_ROWS_ABOVE = 0.1
 
 
 class _TwoPasses(Task):
-    """Encode twice with other noise, project, attract."""
+    """Encode twice with other noise, project, attract. Of several processes each encodes the rows that it holds."""
 
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
@@ -37,6 +38,7 @@ class _TwoPasses(Task):
         self.widths = trained_widths_of(setup.method.encoder, setup.graph.num_features)
         self.form = Form(objective.tau, objective.symmetric, objective.both_views, setup.execution.precision)
         self.sees_edges = declares(setup.method.encoder, "sees_edges")
+        self.shared = self.x if isinstance(self.x, Pieces) and self.x.among.size > 1 else None
         self.sources = {
             "noise": generator(setup.seed, "noise", setup.device),
             "positives": generator(setup.seed, "positives", setup.device),
@@ -44,6 +46,25 @@ class _TwoPasses(Task):
 
     @abstractmethod
     def loss(self) -> Tensor: ...
+
+    @abstractmethod
+    def _encoded(self, nodes: Tensor, noise: Noise) -> Tensor:
+        """What the encoder gives for some nodes, numbered among the rows that this process holds."""
+
+    def _passes(self, *nodes: Tensor) -> list[list[Tensor]]:
+        """One pass for each of ``nodes``: the blocks that the encoder gives for them, projected and of length 1."""
+        noise, shared = self.sources["noise"], self.shared
+        with products_in(self.execution.encoder_precision, self.device):
+            if shared is None:
+                return [self._projected(self._encoded(some, noise)) for some in nodes]
+            here = [shared.holds(some) for some in nodes]
+            mine = [self._shared_pass(shared, some, held) for some, held in zip(nodes, here, strict=True)]
+        whole = shared.among.gather(torch.cat(mine), sum(map(len, nodes)), torch.cat(here))
+        return [list(rows.split(self.widths, dim=1)) for rows in whole.split([len(some) for some in nodes])]
+
+    def _shared_pass(self, shared: Pieces, nodes: Tensor, here: Tensor) -> Tensor:
+        noise = NoiseOfRows(self.sources["noise"], here, None if shared.lengths is None else shared.lengths[nodes])
+        return torch.cat(self._projected(self._encoded(nodes[here] - shared.first, noise)), dim=1)
 
     def _projected(self, encoded: Tensor) -> list[Tensor]:
         """Each block of the encoder's output, projected and of length 1."""
@@ -64,15 +85,17 @@ class KinshipTask(_TwoPasses):
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         self.positives = Positives(setup.prepared, self.objective.own, self.objective.drop_positives)
-        nodes = setup.graph.num_nodes
-        self.view = whole_graph(setup.graph) if self.sees_edges else isolated(nodes, setup.device)
+        self.nodes = torch.arange(setup.graph.num_nodes, device=setup.device)
+        self.view = whole_graph(setup.graph) if self.sees_edges else isolated(len(self.nodes), setup.device)
 
     def loss(self) -> Tensor:
-        with products_in(self.execution.encoder_precision, self.device):
-            encoder, noise = self.modules["encoder"], self.sources["noise"]
-            u, v = (self._projected(encoder(self.x, self.view, noise)) for _ in range(2))
+        u, v = self._passes(self.nodes, self.nodes)
         key = random_key(self.sources["positives"]) if self.positives.drop > 0 else None
         return self._contrasted(u, v, lambda rows: self.positives.shares(rows, key))
+
+    def _encoded(self, nodes: Tensor, noise: Noise) -> Tensor:
+        encoded: Tensor = self.modules["encoder"](self.x, self.view, noise)
+        return encoded
 
 
 @dataclass(frozen=True)
@@ -118,27 +141,29 @@ class SampledKinshipTask(_TwoPasses):
         anchors = torch.randperm(self.nodes, generator=self.sources["sampling"], device=self.device)[: self.count]
         drop, own = self.objective.drop_positives, self.objective.own
         positives = self.lists.draw(anchors, self.sources["positives"], own, drop)
-        with products_in(self.execution.encoder_precision, self.device):
-            u, v = (self._projected(self._encoded(nodes)) for nodes in (anchors, positives))
+        u, v = self._passes(anchors, positives)
         return self._contrasted(u, v, lambda rows: None)
 
-    def _encoded(self, nodes: Tensor) -> Tensor:
-        encoder, noise = self.modules["encoder"], self.sources["noise"]
+    def _encoded(self, nodes: Tensor, noise: Noise) -> Tensor:
+        encoder = self.modules["encoder"]
         encoded: Tensor = (
             encoder(self.x, self.view, noise)[nodes] if self.sees_edges else encoder(self.rows(nodes), self.view, noise)
         )
         return encoded
 
 
-def rows_of(x: Features | Pieces) -> Callable[[Tensor], Any]:
-    """A function from nodes to their rows, which never waits for a GPU; on a CPU, few stored values stay sparse."""
+def rows_of(x: Features | Pieces, density: float | None = None) -> Callable[[Tensor], Any]:
+    """A function from nodes to their rows, which never waits for a GPU; on a CPU, few stored values stay sparse.
+
+    ``density`` is that of all rows, where these are some of them.
+    """
     if isinstance(x, Pieces):
-        parts = {name: rows_of(part) for name, part in x.parts.items()}
+        parts = {name: rows_of(part, x.density) for name, part in x.parts.items()}
         return lambda nodes: Pieces({name: rows(nodes) for name, rows in parts.items()})
     if isinstance(x, SparseMatrix):
         if x.device.type != "cpu":
             return dense_rows_of(x)
-        return x.rows if x.density > DENSE_ROWS_ABOVE else x.some_rows
+        return x.rows if (x.density if density is None else density) > DENSE_ROWS_ABOVE else x.some_rows
     return lambda nodes: x[nodes]
 
 
@@ -148,4 +173,6 @@ def dense_rows_of(x: SparseMatrix) -> Callable[[Tensor], Tensor]:
 
 
 def _faster(x: Features | Pieces) -> Features | Pieces:
-    return x.mapped(faster_on_its_device) if isinstance(x, Pieces) else faster_on_its_device(x)
+    if isinstance(x, Pieces):
+        return x.mapped(lambda part: faster_on_its_device(part, x.density))
+    return faster_on_its_device(x)

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from graphkin.execution import Execution, MethodLike, Stored, together_on
+from graphkin.execution import Execution, MethodLike, Stored, rows_among, together_on
 from graphkin.graphs.graph import Graph
 from graphkin.models.encoder import declares, inputs_memory_of, memory_of, trained_widths_of
 from graphkin.objectives.kernels import kinship as kernel
@@ -59,6 +59,8 @@ def ways(
 
 def _all_nodes(graph: Graph, method: MethodLike, device: torch.device, stored: Stored, words: str) -> Execution:
     nodes, objective, width = graph.num_nodes, method.objective, sum(trained_widths_of(method.encoder, graph.num_features))
+    processes = rows_among(method).size
+    mine = -(-nodes // processes)
     reads = similarity_bytes(graph, method, stored, weights=True)
     step = kernel.memory(
         nodes,
@@ -67,10 +69,10 @@ def _all_nodes(graph: Graph, method: MethodLike, device: torch.device, stored: S
         computes_weights=stored != "weights",
         drops=objective.drop_positives > 0,
     )
-    step += memory_of(method.encoder, nodes, 2 * graph.num_edges + nodes, width) + _projecting(objective, nodes, width)
+    step += memory_of(method.encoder, mine, 2 * graph.num_edges + nodes, width) + _projecting(objective, nodes, mine, width)
     needs = (
         reads
-        + inputs_memory_of(method.encoder, nodes, graph.num_features)
+        + inputs_memory_of(method.encoder, nodes, graph.num_features, processes)
         + max(preparing_bytes(graph, method, stored, device), step)
     )
     return _execution(f"all nodes at once{words}", method, device, nodes, needs, stored, waits=stored == "nothing")
@@ -80,16 +82,18 @@ def _some_nodes(graph: Graph, method: MethodLike, device: torch.device) -> Execu
     assert method.sampling is not None and method.sampling.anchors is not None
     nodes, objective, count = graph.num_nodes, method.objective, method.sampling.anchors
     width, edges = sum(trained_widths_of(method.encoder, graph.num_features)), 2 * graph.num_edges + graph.num_nodes
+    processes = rows_among(method).size
+    mine = -(-count // processes)
     top_k = getattr(objective.similarity, "top_k", None)
     of_similar = top_k is not None and nodes > EXACT_TEMPERATURES[device.type]
     lists = 8 * nodes * min(LENGTH_OF_SIMILAR if of_similar else LENGTH, nodes)
-    lists += inputs_memory_of(method.encoder, nodes, graph.num_features)
+    lists += inputs_memory_of(method.encoder, nodes, graph.num_features, processes)
     step = kernel.memory(count, device, both_views=objective.both_views, computes_weights=False, drops=False)
-    step += _projecting(objective, count, width) + 24 * count * LENGTH + 8 * nodes
+    step += _projecting(objective, count, mine, width) + 24 * count * LENGTH + 8 * nodes
     if declares(method.encoder, "sees_edges"):
         step += memory_of(method.encoder, nodes, edges, width)
     else:
-        step += memory_of(method.encoder, count, count, width) + 2 * 4 * count * graph.num_features
+        step += memory_of(method.encoder, mine, mine, width) + 2 * 4 * mine * graph.num_features
     preparing = similarity_bytes(graph, method, "nothing", weights=False) + _listing(graph, method, device)
     words = f"{count:,} anchors a step, each with one positive" + (f", {top_k:,} largest PageRanks of a node" if top_k else "")
     return _execution(words, method, device, 2 * count, lists + max(preparing, step), "nothing", waits=False)
@@ -104,9 +108,10 @@ def _listing(graph: Graph, method: MethodLike, device: torch.device) -> int:
     return max(pagerank_bytes(graph, top_k), BLOCKS_OF_LISTS * 4 * pairs)
 
 
-def _projecting(objective: Any, rows: int, width: int) -> int:
-    """Bytes of two projected passes and their gradients."""
-    return 2 * 4 * rows * (3 * (objective.projector or width) + 5 * width)
+def _projecting(objective: Any, rows: int, mine: int, width: int) -> int:
+    """Bytes of two projected passes and their gradients; where this process projects some rows, of those of all, too."""
+    gathered = 0 if mine == rows else 2 * 4 * rows * 5 * width
+    return 2 * 4 * mine * (3 * (objective.projector or width) + 5 * width) + gathered
 
 
 def _execution(
