@@ -12,7 +12,7 @@ from multiprocessing import get_context
 import torch
 
 from graphkin.objectives.kernels.fused import tiles as cut
-from graphkin.objectives.kernels.fused.loss import operands
+from graphkin.objectives.kernels.fused.operands import operands
 from graphkin.objectives.kernels.fused.pairs import Pairs, Side, numbers_of
 from graphkin.objectives.kernels.fused.tiles import Tiles
 from graphkin.similarity import Stored

@@ -276,7 +276,7 @@ def test_a_case_says_what_is_known_of_a_problem(kind: str) -> None:
 
 
 def test_a_case_needs_no_weights_to_be_decided(monkeypatch: pytest.MonkeyPatch) -> None:
-    here, gpu = Case(CPU, 100, 16), Case(torch.device("cuda"), 100, 16)
+    here, gpu = Case(CPU, 100, 16), Case(torch.device("cuda"), needs.SMALLEST, 16)
     assert choose(here) == "blocked" and choose(replace(here, stored=True)) == "symmetric"
     for change in ({"pooling": "mean"}, {"anchors": 5}, {"own_candidates": True}):
         assert choose(replace(here, stored=True, **change)) == "blocked"
@@ -284,6 +284,14 @@ def test_a_case_needs_no_weights_to_be_decided(monkeypatch: pytest.MonkeyPatch) 
     assert choose(gpu) == choose(replace(gpu, anchors=5, pooling="mean", stored=True)) == "fused"
     for no in ({"tau": 0.03}, {"width": 257}, {"dtype": F64}, {"own_candidates": True}, {"functions": False}):
         assert choose(replace(gpu, **no)) == "blocked" and choose(replace(gpu, stored=True, **no)) != "fused"
+
+
+def test_a_small_graph_never_waits_for_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a GPU, too, "auto" compiles nothing for it; who asks for the kernels by name gets them."""
+    monkeypatch.setattr(needs, "why_no_fused_kernels", lambda device: None)
+    for stored, instead in ((True, "symmetric"), (False, "blocked")):
+        case = Case(torch.device("cuda"), 900, 256, stored=stored)
+        assert choose(case) == instead and choose(case, "fused") == "fused"
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -15,6 +14,7 @@ from torch import Tensor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from graphkin.objectives.kernels.fused import tiles as cut
+from graphkin.objectives.kernels.fused.operands import INPUT_PRECISION, LOG2_E
 from graphkin.objectives.kernels.fused.programs import gradients_kernel, sums_kernel
 from graphkin.objectives.kernels.fused.tiles import Tiles, in_tiles
 from graphkin.similarity import Stored, aligned_empty, aligned_rows
@@ -22,9 +22,6 @@ from graphkin.weights import FunctionWeights
 
 STRIP_BYTES, STRIP_ROWS = 64 * 2**20, 512
 """of similarity are computed at a time where it is not stored, whichever is more"""
-LOG2_E = math.log2(math.e)
-INPUT_PRECISION = {"float32": "tf32x3", "tf32": "tf32", "bf16": "tf32"}
-"""how tensor cores multiply float32 operands; three TF32 products have the accuracy of float32"""
 
 
 class Numbers(NamedTuple):
@@ -201,10 +198,7 @@ class Pairs:
             "REPEL": self.weights.repel,
             "SERIES": self.weights.largest_unit > (1024 if self.precision == "bf16" else 16),
             "PRECISION": INPUT_PRECISION[self.precision],
-            "ROWS": tiles.rows,
-            "COLUMNS": tiles.columns,
-            "STAGES": tiles.stages,
-            "num_warps": tiles.warps,
+            **tiles.constants,
         }
 
 

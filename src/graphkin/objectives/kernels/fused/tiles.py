@@ -10,8 +10,7 @@ import triton
 from torch import Tensor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-PARTS_BYTES = 128 * 2**20
-"""of partial gradients are written at most where the columns are split"""
+from graphkin.objectives.kernels.fused.needs import PARTS_BYTES
 
 
 class Tiles(NamedTuple):
@@ -21,6 +20,11 @@ class Tiles(NamedTuple):
     columns: int
     warps: int
     stages: int
+
+    @property
+    def constants(self) -> dict[str, int]:
+        """As a kernel takes them."""
+        return {"ROWS": self.rows, "COLUMNS": self.columns, "STAGES": self.stages, "num_warps": self.warps}
 
 
 def sums_tiles(width: int, precision: str) -> Tiles:
@@ -49,9 +53,9 @@ class Splits(NamedTuple):
 
 
 @functools.lru_cache
-def splits_of(rows: int, columns: int, width: int, tiles: Tiles, processors: int) -> Splits:
-    """So many that the programs fill the device in whole waves."""
-    programs = 2 * triton.cdiv(rows, tiles.rows)
+def splits_of(rows: int, columns: int, width: int, tiles: Tiles, processors: int, views: int = 2) -> Splits:
+    """So many that the programs, for rows of so many views, fill the device in whole waves."""
+    programs = views * triton.cdiv(rows, tiles.rows)
     most = min(64, columns // (8 * tiles.columns), PARTS_BYTES // (8 * rows * width))
 
     def idle(splits: int) -> float:
