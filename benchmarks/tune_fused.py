@@ -42,7 +42,7 @@ def problem(nodes: int, width: int, precision: str, dtype: torch.dtype, per_anch
 
 
 def milliseconds(pairs: Pairs, side: Side, kernel: str, tiles: Tiles, repeats: int = 5) -> float:
-    setattr(cut, f"{kernel}_tiles", lambda width, precision: tiles)
+    setattr(cut, f"{kernel}_tiles", lambda width, precision, chip: tiles)
 
     def call() -> torch.Tensor:
         return pairs.sums(side, side) if kernel == "sums" else pairs.gradients(side, side, 1.0)

@@ -215,7 +215,7 @@ def test_tiles_and_splits_change_nothing(tile: tuple[int, int], monkeypatch: pyt
     weights = weights_of(Stored(symmetric(67).float().to(DEVICE)), "plus")
     expected = value_and_gradient(u, v, weights, "fused")
     for kernel in ("sums_tiles", "gradient_tiles"):
-        monkeypatch.setattr(tiles, kernel, lambda width, precision: tiles.Tiles(*tile, 4, 2))
+        monkeypatch.setattr(tiles, kernel, lambda width, precision, chip: tiles.Tiles(*tile, 4, 2))
     for parts in (1, 3):
         monkeypatch.setattr(tiles, "splits_of", partial(split_in, parts))
         for one, other in zip(value_and_gradient(u, v, weights, "fused"), expected, strict=True):

@@ -109,8 +109,8 @@ def test_tiles_and_splits_change_nothing(tile: tuple[int, int], monkeypatch: pyt
     u, v = (view.to(DEVICE) for view in views_of(150, 20, torch.float32))
     loss = partial(kinship_loss, shares=None, form=Form(0.4, True, implementation="fused"))
     expected = value_and_gradient(loss, u, v)
-    for kernel in ("sums_tiles", "gradient_tiles"):
-        monkeypatch.setattr(tiles, kernel, lambda width, precision: tiles.Tiles(*tile, 4, 2))
+    for kernel in ("sums_tiles", "kinship_gradient_tiles"):
+        monkeypatch.setattr(tiles, kernel, lambda width, precision, chip: tiles.Tiles(*tile, 4, 2))
     for parts in (1, 3):
         monkeypatch.setattr(tiles, "splits_of", partial(split_in, parts))
         torch.testing.assert_close(value_and_gradient(loss, u, v), expected, rtol=1e-4, atol=1e-6)

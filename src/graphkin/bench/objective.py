@@ -11,7 +11,8 @@ from torch import Tensor
 from graphkin.bench import Row, kinship
 from graphkin.bench.contenders import Contender, Views, checked_and_timed
 from graphkin.objectives import reference as objective
-from graphkin.objectives.kernels import Problem, choose, memory_needed, two_view_loss
+from graphkin.objectives.kernels import Problem, memory_needed, two_view_loss
+from graphkin.objectives.kernels.fused import needs as fused
 from graphkin.similarity import Blend, FeatureCosine, NodeSimilarity, Stored
 from graphkin.support.sparse import SparseMatrix
 from graphkin.weights import AllAlike, Attraction, NodeWeights, OwnOnly, Repulsion
@@ -47,7 +48,7 @@ def _contenders(weights: NodeWeights, u: Tensor, dense_fits: bool, on_the_fly: b
         yield _dense(weights)
     if not weights.by_similarity and u.is_cuda:
         yield Contender("flex_attention", "bf16", _flex_attention())
-    if u.is_cuda and choose(Problem(weights, TAU).case(u)) == "fused":
+    if u.is_cuda and fused.why_not(Problem(weights, TAU).case(u), "bf16", asked=True) is None:
         for precision in ("float32", "tf32", "bf16") if dense_fits else ("bf16",):
             yield _kernel("fused", precision, weights)
     if dense_fits and not on_the_fly:

@@ -35,15 +35,15 @@ def two_view_loss(u: Tensor, v: Tensor, problem: Problem, implementation: str = 
     """
     check_choice("precision", precision, PRECISIONS)
     case = problem.case(u)
-    chosen = choose(case, implementation)
+    chosen = choose(case, implementation, precision)
     return loss_by(chosen, resolved(precision, chosen, case), u, v, problem)
 
 
-def choose(case: Case, implementation: str = "auto") -> str:
+def choose(case: Case, implementation: str = "auto", precision: str = "auto") -> str:
     """The name of the form that :func:`two_view_loss` computes with."""
     check_choice("implementation", implementation, IMPLEMENTATIONS)
     if implementation in ("auto", "fused"):
-        reason = fused.why_not(case, asked=implementation == "fused")
+        reason = fused.why_not(case, resolved(precision, "fused", case), asked=implementation == "fused")
         if reason is None:
             return "fused"
         if implementation == "fused":

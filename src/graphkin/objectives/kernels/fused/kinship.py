@@ -30,7 +30,7 @@ def fused_loss_and_gradient(u: Tensor, v: Tensor, shares: Shares | None, form: F
 
 def _sums(z: Tensor, sides: int, form: Form) -> Tensor:
     """Σ_j e_ij of the anchors on each side [sides, N]."""
-    tiles = cut.sums_tiles(z.size(2), form.precision)
+    tiles = cut.sums_tiles(z.size(2), form.precision, cut.chip_of(z.device))
     splits = _splits(z, tiles, sides)
     parts = z.new_empty(splits.parts, sides, z.size(1), dtype=torch.float32)
     sums_kernel[_grid(z, tiles, splits, sides)](
@@ -41,7 +41,7 @@ def _sums(z: Tensor, sides: int, form: Form) -> Tensor:
 
 def _gradients(z: Tensor, inverses: Tensor, factor: float, form: Form) -> Tensor:
     """Of Σ log sum · factor · τ in both views [2, N, WIDTH]."""
-    tiles = cut.gradient_tiles(z.size(2), form.precision)
+    tiles = cut.kinship_gradient_tiles(z.size(2), form.precision, cut.chip_of(z.device))
     splits = _splits(z, tiles, 2)
     parts = inverses.new_empty(splits.parts, *z.shape)
     gradients_kernel[_grid(z, tiles, splits, 2)](
@@ -81,9 +81,11 @@ def _grid(z: Tensor, tiles: Tiles, splits: Splits, sides: int) -> tuple[int, int
     return triton.cdiv(z.size(1), tiles.rows), splits.parts, sides
 
 
-def _in_tiles(z: Tensor, tiles: Tiles) -> tuple[TensorDescriptor, TensorDescriptor]:
-    return in_tiles(z, 1, tiles.rows, z.size(2)), in_tiles(z, 1, tiles.columns, z.size(2))
+def _in_tiles(z: Tensor, tiles: Tiles) -> tuple[TensorDescriptor | Tensor, TensorDescriptor | Tensor]:
+    chip, width = cut.chip_of(z.device), z.size(2)
+    return in_tiles(z, chip, 1, tiles.rows, width), in_tiles(z, chip, 1, tiles.columns, width)
 
 
 def _constants(z: Tensor, tiles: Tiles, form: Form) -> dict[str, Any]:
-    return {"WIDTH": z.size(2), "PRECISION": INPUT_PRECISION[form.precision], **tiles.constants}
+    precision, described = INPUT_PRECISION[form.precision], cut.chip_of(z.device).describes
+    return {"WIDTH": z.size(2), "PRECISION": precision, "DESCRIBED": described, **tiles.constants}

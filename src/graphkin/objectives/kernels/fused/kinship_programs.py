@@ -9,6 +9,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from graphkin.objectives.kernels.fused.tiled_programs import views_in_tiles
+
 
 @triton.jit
 def sums_kernel(
@@ -23,8 +25,11 @@ def sums_kernel(
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
     STAGES: tl.constexpr,
+    DESCRIBED: tl.constexpr,
 ):
     """Σ_j e_ij of every row i over the columns j of one split, on one side."""
+    rows = views_in_tiles(rows, count, WIDTH, ROWS, DESCRIBED)
+    columns = views_in_tiles(columns, count, WIDTH, COLUMNS, DESCRIBED)
     split, side = tl.program_id(1), tl.program_id(2)
     first_row = tl.program_id(0) * ROWS
     z = rows.load([side, first_row, 0]).reshape(ROWS, WIDTH)
@@ -54,8 +59,11 @@ def gradients_kernel(
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
     STAGES: tl.constexpr,
+    DESCRIBED: tl.constexpr,
 ):
     """Σ_j e_ij (1/sum_i + 1/sum_j) z_j · factor: each pair with i as anchor and with j as anchor."""
+    rows = views_in_tiles(rows, count, WIDTH, ROWS, DESCRIBED)
+    columns = views_in_tiles(columns, count, WIDTH, COLUMNS, DESCRIBED)
     split, side = tl.program_id(1), tl.program_id(2)
     first_row = tl.program_id(0) * ROWS
     r = first_row + tl.arange(0, ROWS)
