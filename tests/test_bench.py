@@ -14,6 +14,7 @@ from graphkin.bench import Results, Row, epoch, objective, read
 from graphkin.commands.cli import run
 from graphkin.errors import OutputError
 from graphkin.methods import GRACE, plus
+from graphkin.objectives.kernels.fused import tiles
 from graphkin.support.products import multiplies_bf16_fast
 
 CPU = torch.device("cpu")
@@ -108,6 +109,9 @@ def test_more_nodes_than_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 def test_the_tuning_script_still_fits_the_kernels() -> None:
     pairs, side = tune_fused.problem(40, 8, "bf16", torch.bfloat16, per_anchor=True)
     assert pairs.sums(side, side).isfinite().all()
+    for kinship in (False, True):
+        timed = tune_fused.calls(40, 8, "bf16", torch.bfloat16, per_anchor=True, kinship=kinship)
+        assert all(hasattr(tiles, tiles_of) and call().isfinite().all() for tiles_of, call in timed.items())
 
 
 def test_a_file_that_is_not_ours_is_not_overwritten(tmp_path: Path) -> None:

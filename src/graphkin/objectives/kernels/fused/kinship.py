@@ -20,15 +20,15 @@ def fused_loss_and_gradient(u: Tensor, v: Tensor, shares: Shares | None, form: F
     """The same as the blocked form's, for candidates of the other view."""
     z, sides = operands(u, v, form.precision), 2 if form.symmetric else 1
     scale = 1 / (sides * len(u))
-    sums = _sums(z, sides, form)
+    sums = sums_of(z, sides, form)
     inverses = sums.new_zeros(2, len(u))
     inverses[:sides] = 1 / sums
-    gradient = _gradients(z, inverses, scale / form.tau, form)[..., : u.size(1)]
+    gradient = gradients_of(z, inverses, scale / form.tau, form)[..., : u.size(1)]
     attracted = _attract(torch.stack([u, v]), shares, sides, gradient, scale / form.tau)
     return (sums.log() + 1 / form.tau).sum() * scale - attracted, gradient
 
 
-def _sums(z: Tensor, sides: int, form: Form) -> Tensor:
+def sums_of(z: Tensor, sides: int, form: Form) -> Tensor:
     """Σ_j e_ij of the anchors on each side [sides, N]."""
     tiles = cut.sums_tiles(z.size(2), form.precision, cut.chip_of(z.device))
     splits = _splits(z, tiles, sides)
@@ -39,7 +39,7 @@ def _sums(z: Tensor, sides: int, form: Form) -> Tensor:
     return parts.sum(dim=0)
 
 
-def _gradients(z: Tensor, inverses: Tensor, factor: float, form: Form) -> Tensor:
+def gradients_of(z: Tensor, inverses: Tensor, factor: float, form: Form) -> Tensor:
     """Of Σ log sum · factor · τ in both views [2, N, WIDTH]."""
     tiles = cut.kinship_gradient_tiles(z.size(2), form.precision, cut.chip_of(z.device))
     splits = _splits(z, tiles, 2)
