@@ -116,7 +116,7 @@ def test_fused_kinship_is_recorded_and_learns_as_well(
     monkeypatch.setattr(loop, "EPOCHS_BEFORE_RECORDING", 1000)
     stepped = fit(cora, method, device="cuda", precision="bf16", **settings)
     for other in (blocked, stepped):
-        assert replayed.losses[:3] == pytest.approx(other.losses[:3], rel=2e-3)
+        assert replayed.losses[:3] == pytest.approx(other.losses[:3], rel=5e-3)
         assert sum(replayed.losses[-10:]) == pytest.approx(sum(other.losses[-10:]), rel=0.02)
 
 
