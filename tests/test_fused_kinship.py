@@ -15,6 +15,8 @@ from torch import Tensor
 
 from graphkin import MLP, Graph, Kinship, Method, Optimiser
 from graphkin.errors import SettingError
+from graphkin.execution import Execution
+from graphkin.graphs.synthetic import community_graph
 from graphkin.objectives import reference as objective
 from graphkin.objectives.kernels import Case
 from graphkin.objectives.kernels.fused import needs, tiles
@@ -162,6 +164,21 @@ def test_small_steps_never_wait_for_a_compiler(with_a_gpu: torch.device) -> None
         for precision in ("auto", "float32", "tf32", "bf16"):
             assert choose(case, precision, 2 * anchors)[0] == "blocked"
     assert choose(replace(case, nodes=needs.SMALLEST_KINSHIP), "auto", 2 * needs.SMALLEST_KINSHIP) == ("fused", "bf16")
+
+
+def test_a_plan_says_which_form_is_used(with_a_gpu: torch.device) -> None:
+    graph = community_graph(5000, mean_degree=4)
+
+    def first_way(**given_settings: Any) -> Execution:
+        method = KIN.configure(**given_settings)
+        return next(iter(method.objective.ways(graph, method, with_a_gpu, adapt=False)))
+
+    for asked in ({}, {"anchors": 4096}):
+        fused, exact = first_way(**asked), first_way(precision="float32", **asked)
+        assert (fused.kernel, fused.encoder_precision, fused.recorded) == ("fused bf16", "tf32", True)
+        assert exact.kernel == "blocked float32" and 0 < fused.needs < exact.needs
+    assert first_way(anchors=2048).kernel == "blocked float32"
+    assert first_way(both_views=True).kernel == "blocked tf32"
 
 
 def test_its_memory_does_not_grow_with_the_pairs(with_a_gpu: torch.device) -> None:
