@@ -14,6 +14,8 @@ from graphkin.bench import Results, Row, epoch, objective, read
 from graphkin.commands.cli import run
 from graphkin.errors import OutputError
 from graphkin.methods import GRACE, plus
+from graphkin.objectives.kernels.fused import tiles
+from graphkin.support.products import multiplies_bf16_fast
 
 CPU = torch.device("cpu")
 
@@ -22,7 +24,11 @@ CPU = torch.device("cpu")
 def test_every_contender_agrees_and_is_timed(weights: str) -> None:
     rows = list(objective.compare(90, 8, weights, 20, CPU, repeats=2))
     symmetric = [] if weights == "on-the-fly" else ["symmetric float32", "symmetric bf16"]
-    assert [row.contender for row in rows] == ["dense", *symmetric, "blocked float32"]
+    if weights.startswith("kinship"):
+        lower = ["blocked bf16"] if multiplies_bf16_fast(CPU) else []
+        assert [row.contender for row in rows] == ["dense", "blocked float32", *lower]
+    else:
+        assert [row.contender for row in rows] == ["dense", *symmetric, "blocked float32"]
     for row in rows:
         assert row.failure is None and row.seconds is not None and row.error is not None
         assert row.seconds > 0 and row.peak_bytes is not None and row.peak_bytes > 2**20
@@ -43,6 +49,8 @@ def test_where_the_dense_way_cannot_fit_some_anchors_are_checked(monkeypatch: py
     monkeypatch.setattr(objective, "_memory", lambda device: 0)
     (row,) = objective.compare(50, 8, "on-the-fly", 20, CPU, repeats=1)
     assert row.contender == "blocked float32" and row.seconds is not None
+    first, *others = objective.compare(50, 8, "kinship", 20, CPU, repeats=1)
+    assert first.contender == "blocked float32" and all(row.seconds is not None for row in others)
 
 
 def test_epochs(small: Graph) -> None:
@@ -101,6 +109,9 @@ def test_more_nodes_than_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 def test_the_tuning_script_still_fits_the_kernels() -> None:
     pairs, side = tune_fused.problem(40, 8, "bf16", torch.bfloat16, per_anchor=True)
     assert pairs.sums(side, side).isfinite().all()
+    for kinship in (False, True):
+        timed = tune_fused.calls(40, 8, "bf16", torch.bfloat16, per_anchor=True, kinship=kinship)
+        assert all(hasattr(tiles, tiles_of) and call().isfinite().all() for tiles_of, call in timed.items())
 
 
 def test_a_file_that_is_not_ours_is_not_overwritten(tmp_path: Path) -> None:

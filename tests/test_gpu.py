@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,16 @@ from graphkin import GCN, MLP, EnhancedInfoNCE, Graph, Kinship, Method, Optimise
 from graphkin.errors import GraphError
 from graphkin.graphs.synthetic import community_graph
 from graphkin.methods import METHODS
+from graphkin.objectives.kernels.fused import needs
+from graphkin.objectives.kernels.kinship import Form, kinship_loss
 from graphkin.support.memory import peak_memory
 from graphkin.training import loop
 from graphkin.training.plan import plan
 from graphkin.weights import Candidates
 from tests.parallel_steps import steps
 from tests.test_kernels import assert_same, given, value_and_gradient
+from tests.test_kinship import value_and_gradient as kinship_value_and_gradient
+from tests.test_kinship import views_of
 from tests.test_parallel import assert_same_steps, torchrun
 
 pytestmark = pytest.mark.gpu
@@ -53,6 +58,7 @@ RECORDED = [("grace+", "all"), ("grace+", "half"), ("graph-mlp", "all"), ("graph
 @pytest.mark.parametrize(("method", "anchors"), RECORDED)
 def test_a_recorded_step_draws_anew_each_time(small: Graph, method: str, anchors: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With nothing learned, only views, anchors, batches and dropout can change the loss."""
+    monkeypatch.setattr(needs, "SMALLEST", 1)
     options: dict[str, Any] = {"epochs": 40, "hidden": 16, "learning_rate": 1e-30, "weight_decay": 0.0, "device": "cuda"}
     if anchors == "half":
         options["anchors"] = small.num_nodes // 2
@@ -95,6 +101,49 @@ def test_kinship_is_recorded_and_learns_as_well(
     stepped = fit(cora, method, device="cuda").losses
     assert replayed.losses[:3] == pytest.approx(stepped[:3], rel=1e-3)
     assert sum(replayed.losses[-10:]) == pytest.approx(sum(stepped[-10:]), rel=0.02)
+
+
+@pytest.mark.parametrize("settings", [{}, {"anchors": 700}, {"own": 0.2, "drop_positives": 0.4, "symmetric": True}])
+def test_fused_kinship_is_recorded_and_learns_as_well(
+    cora: Graph, settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the blocked form in float32 does, and the same whether its steps are replayed or not."""
+    method = Method("kin", MLP(hidden=32, dropout=0.2), None, Kinship(), Optimiser(epochs=60, learning_rate=1e-3))
+    blocked = fit(cora, method, device="cuda", precision="float32", **settings)
+    monkeypatch.setattr(needs, "SMALLEST_KINSHIP", 1)
+    replayed = fit(cora, method, device="cuda", precision="bf16", **settings)
+    assert replayed.execution["recorded"] and replayed.kernel == "fused bf16" and blocked.kernel == "blocked float32"
+    monkeypatch.setattr(loop, "EPOCHS_BEFORE_RECORDING", 1000)
+    stepped = fit(cora, method, device="cuda", precision="bf16", **settings)
+    for other in (blocked, stepped):
+        assert replayed.losses[:3] == pytest.approx(other.losses[:3], rel=5e-3)
+        assert sum(replayed.losses[-10:]) == pytest.approx(sum(other.losses[-10:]), rel=0.02)
+
+
+@pytest.mark.parametrize("precision", ["float32", "tf32", "bf16"])
+@pytest.mark.parametrize(("n", "d"), [(4096, 256), (5001, 100), (19_717, 256)])
+def test_fused_kinship_on_many_nodes(n: int, d: int, precision: str) -> None:
+    """Against blocks in float32, with drawn positives and with all of them."""
+    u, v = (view.float().cuda() for view in views_of(n, d))
+    shares = torch.rand(n, n, device="cuda", generator=torch.Generator("cuda").manual_seed(0)) ** 50
+    shares /= shares.sum(dim=1, keepdim=True)
+    for symmetric in (False, True):
+        for of_rows in (None, lambda rows: shares[rows]):
+            fused, blocked = (
+                kinship_value_and_gradient(partial(kinship_loss, shares=of_rows, form=form), u, v)
+                for form in (Form(0.4, symmetric, False, precision, "fused"), Form(0.4, symmetric))
+            )
+            allowed = {"float32": 1e-4, "tf32": 5e-3, "bf16": 2e-2}[precision]
+            for one, other in zip(fused, blocked, strict=True):
+                assert float((one - other).norm() / other.norm()) < allowed
+
+
+def test_a_graph_of_900_nodes_compiles_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+    graph = community_graph(900)
+    for method in ("grace+", "kin"):
+        assert "fused" not in str(fit(graph, method, device="cuda", epochs=3).kernel)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("anchors", [1024, 4096])

@@ -276,14 +276,42 @@ def test_a_case_says_what_is_known_of_a_problem(kind: str) -> None:
 
 
 def test_a_case_needs_no_weights_to_be_decided(monkeypatch: pytest.MonkeyPatch) -> None:
-    here, gpu = Case(CPU, 100, 16), Case(torch.device("cuda"), 100, 16)
+    here, gpu = Case(CPU, 100, 16), Case(torch.device("cuda"), needs.SMALLEST, 16)
     assert choose(here) == "blocked" and choose(replace(here, stored=True)) == "symmetric"
     for change in ({"pooling": "mean"}, {"anchors": 5}, {"own_candidates": True}):
         assert choose(replace(here, stored=True, **change)) == "blocked"
     monkeypatch.setattr(needs, "why_no_fused_kernels", lambda device: None)
+    monkeypatch.setattr(needs, "timed_in_float32", lambda device: True)
     assert choose(gpu) == choose(replace(gpu, anchors=5, pooling="mean", stored=True)) == "fused"
     for no in ({"tau": 0.03}, {"width": 257}, {"dtype": F64}, {"own_candidates": True}, {"functions": False}):
         assert choose(replace(gpu, **no)) == "blocked" and choose(replace(gpu, stored=True, **no)) != "fused"
+
+
+def test_a_small_graph_never_waits_for_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a GPU, too, "auto" compiles nothing for it; who asks for the kernels by name gets them."""
+    monkeypatch.setattr(needs, "why_no_fused_kernels", lambda device: None)
+    monkeypatch.setattr(needs, "timed_in_float32", lambda device: True)
+    for stored, instead in ((True, "symmetric"), (False, "blocked")):
+        case = Case(torch.device("cuda"), 900, 256, stored=stored)
+        assert choose(case) == instead and choose(case, "fused") == "fused"
+
+
+def test_float32_is_not_fused_where_it_was_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(needs, "why_no_fused_kernels", lambda device: None)
+    case = Case(torch.device("cuda"), 5000, 256)
+    for hopper in (True, False):
+        monkeypatch.setattr(needs, "timed_in_float32", lambda device, hopper=hopper: hopper)
+        assert choose(case, precision="float32") == ("fused" if hopper else "blocked")
+        assert choose(case, "fused", "float32") == choose(case) == choose(case, precision="tf32") == "fused"
+
+
+@pytest.mark.parametrize(
+    ("capability", "wanted"), [((7, 5), "capability 8.0"), ((8, 0), None), ((8, 9), None), ((12, 0), None)]
+)
+def test_gpus_from_ampere_on(capability: tuple[int, int], wanted: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    reason = needs.why_no_fused_kernels(torch.device("cuda"))
+    assert reason is None if wanted is None else wanted in str(reason)
 
 
 @pytest.mark.parametrize(

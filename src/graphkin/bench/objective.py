@@ -1,36 +1,26 @@
-"""The objective alone, forward and backward, all anchors, both views, on random embeddings and similarities."""
+"""The paper's objective or Kinship alone, forward and backward, with all anchors, on random embeddings and similarities."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
-from graphkin.bench import Row
-from graphkin.bench.measure import cost
+from graphkin.bench import Row, kinship
+from graphkin.bench.contenders import Contender, Views, checked_and_timed
 from graphkin.objectives import reference as objective
-from graphkin.objectives.kernels import Problem, choose, memory_needed, two_view_loss
+from graphkin.objectives.kernels import Problem, memory_needed, two_view_loss
+from graphkin.objectives.kernels.fused import needs as fused
 from graphkin.similarity import Blend, FeatureCosine, NodeSimilarity, Stored
 from graphkin.support.sparse import SparseMatrix
 from graphkin.weights import AllAlike, Attraction, NodeWeights, OwnOnly, Repulsion
 
-WEIGHTS = ("infonce", "stored", "stored-bf16", "on-the-fly")
+WEIGHTS = ("infonce", "stored", "stored-bf16", "on-the-fly", "kinship", "kinship-stored")
 TAU, TAU_POS, TAU_NEG, NEIGHBOURS = 0.4, 0.3, 0.3, 32
-ALLOWED = {"float32": 1e-3, "tf32": 5e-3, "bf16": 2e-2}
-"""relative error of the gradient up to which a contender is right"""
 CHECKED_ANCHORS = 64
 """Where the dense reference cannot fit, only the fastest are tried, and checked against the reference on so many anchors."""
-
-
-class Contender(NamedTuple):
-    name: str
-    precision: str
-    loss: Callable[[Tensor, Tensor, Tensor | None], Tensor]
-    """of both views, for all or for chosen anchors"""
 
 
 def compare(nodes: int, width: int, weights: str, features: int, device: torch.device, repeats: int = 10) -> Iterator[Row]:
@@ -38,25 +28,18 @@ def compare(nodes: int, width: int, weights: str, features: int, device: torch.d
     problem = {"nodes": nodes, "width": width, "weights": weights, "device": device.type}
     if weights == "on-the-fly":
         problem |= {"features": features, "neighbours": NEIGHBOURS}
-    u, v = _embeddings(nodes, width, device)
+    views = Views.draw(nodes, width, device)
     given = _weights(nodes, weights, features, device)
-    fits = memory_needed(Problem(given, TAU).case(u), "reference") < 0.8 * _memory(device)
-    chosen = None if fits else torch.arange(0, nodes, max(nodes // CHECKED_ANCHORS, 1), device=device)[:CHECKED_ANCHORS]
-    expected = tuple(part.cpu() for part in _result(_dense(given), u, v, chosen))
-    for contender in _contenders(given, u, fits, weights == "on-the-fly"):
-        try:
-            error = _error(_result(contender, u, v, chosen), expected)
-        except torch.OutOfMemoryError:
-            yield Row(problem, contender.name, failure="out of memory")
-            continue
-        if not error <= ALLOWED[contender.precision]:
-            yield Row(problem, contender.name, error, failure=f"disagrees with the definition: error {error:.1e}")
-            continue
-
-        def step(contender: Contender = contender) -> None:
-            _result(contender, u, v, None)
-
-        yield cost(problem, contender.name, step, device, error=error, repeats=repeats)
+    fits = memory_needed(Problem(given, TAU).case(views.u), "reference") < 0.8 * _memory(device)
+    if weights.startswith("kinship"):
+        definition, *others = kinship.contenders(given, views.u, TAU, dense_fits=fits)
+        yield from checked_and_timed(problem, [definition, *others], views, definition, repeats)
+        return
+    if not fits:
+        some = torch.arange(0, nodes, max(nodes // CHECKED_ANCHORS, 1), device=device)[:CHECKED_ANCHORS]
+        views = views._replace(checked=some)
+    contenders = _contenders(given, views.u, fits, weights == "on-the-fly")
+    yield from checked_and_timed(problem, contenders, views, _dense(given), repeats)
 
 
 def _contenders(weights: NodeWeights, u: Tensor, dense_fits: bool, on_the_fly: bool) -> Iterator[Contender]:
@@ -65,7 +48,7 @@ def _contenders(weights: NodeWeights, u: Tensor, dense_fits: bool, on_the_fly: b
         yield _dense(weights)
     if not weights.by_similarity and u.is_cuda:
         yield Contender("flex_attention", "bf16", _flex_attention())
-    if u.is_cuda and choose(Problem(weights, TAU).case(u)) == "fused":
+    if u.is_cuda and fused.why_not(Problem(weights, TAU).case(u), "bf16", asked=True) is None:
         for precision in ("float32", "tf32", "bf16") if dense_fits else ("bf16",):
             yield _kernel("fused", precision, weights)
     if dense_fits and not on_the_fly:
@@ -135,29 +118,12 @@ def _flex_attention() -> Callable[[Tensor, Tensor, Tensor | None], Tensor]:
     return loss
 
 
-def _result(contender: Contender, u: Tensor, v: Tensor, anchors: Tensor | None) -> tuple[Tensor, Tensor]:
-    u, v = u.detach().requires_grad_(), v.detach().requires_grad_()
-    loss = contender.loss(u, v, anchors)
-    return loss.detach(), torch.stack(torch.autograd.grad(loss, (u, v)))
-
-
-def _error(found: Sequence[Tensor], expected: Sequence[Tensor]) -> float:
-    loss, gradient = (part.cpu() for part in found)
-    error = float((gradient - expected[1]).norm() / expected[1].norm())
-    return max(error, float((loss - expected[0]).abs() / max(1.0, float(expected[0].abs()))))
-
-
-def _embeddings(nodes: int, width: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    draw = torch.Generator(device).manual_seed(0)
-    u = F.normalize(torch.randn(nodes, width, generator=draw, device=device), dim=1)
-    noise = F.normalize(torch.randn(nodes, width, generator=draw, device=device), dim=1)
-    return u, F.normalize(u + noise, dim=1)
-
-
 def _weights(nodes: int, kind: str, features: int, device: torch.device) -> NodeWeights:
-    if kind == "infonce":
+    if kind in ("infonce", "kinship"):
         return NodeWeights(OwnOnly(), AllAlike(), nodes, device)
     similarity: NodeSimilarity = _similarity(nodes, features, device)
+    if kind == "kinship-stored":
+        return NodeWeights(Attraction(similarity, TAU_POS, counterpart=False), AllAlike(), nodes, device).stored()
     if kind.startswith("stored"):
         similarity = similarity.stored(torch.bfloat16 if kind == "stored-bf16" else torch.float32)
     return NodeWeights(Attraction(similarity, TAU_POS), Repulsion(similarity, TAU_NEG), nodes, device)

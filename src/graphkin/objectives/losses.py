@@ -41,7 +41,7 @@ def contrast(u: Tensor, v: Tensor, problem: Problem, implementation: str = "auto
             if share == 0:
                 return Contrasted((u.sum() + v.sum()) * 0, None)
         case = problem.case(u)
-        chosen = choose(case, implementation)
+        chosen = choose(case, implementation, precision)
         precision = resolved(precision, chosen, case)
         loss = loss_by(chosen, precision, u, v, problem)
         return Contrasted(loss if share == 1 else loss * share, f"{chosen} {precision}")

@@ -23,6 +23,8 @@ class Bench:
 
       graphkin bench objective --nodes 5000 --nodes 20000 --width 256 --plot bench.png
 
+      graphkin bench objective --weights kinship --weights infonce --nodes 19717 --width 256
+
       graphkin bench epoch --graph pubmed --method grace+
     """
 
@@ -31,7 +33,10 @@ class Bench:
     width: Annotated[list[int] | None, typer.Option(help="For objective: width of an embedding; may be repeated.")] = None
     weights: Annotated[
         list[str] | None,
-        typer.Option(help="For objective: infonce, stored, stored-bf16 or on-the-fly; may be repeated. Default: all."),
+        typer.Option(
+            help="For objective: infonce, stored, stored-bf16, on-the-fly, kinship or kinship-stored; may be repeated. "
+            "Default: all."
+        ),
     ] = None
     features: Annotated[int, typer.Option(help="For objective, on the fly: features per node.")] = 500
     graph: Annotated[list[str] | None, typer.Option(help="For epoch: a dataset or a path; may be repeated.")] = None

@@ -52,7 +52,7 @@ def execution_of(way: Way, graph: Graph, method: MethodLike, device: torch.devic
     method = method.configure(**way.settings)
     objective, sampling, nodes = method.objective, sampling_of(method), graph.num_nodes
     case = case_of(graph, method, device, way.stored, own)
-    implementation = choose(case)
+    implementation = choose(case, precision=objective.precision)
     few = implementation == "fused" and SMALL_STEP < nodes <= A_FEW_UP_TO
     execution = Execution(
         way.words,
@@ -163,7 +163,7 @@ def _whole_step(graph: Graph, method: MethodLike, case: Case) -> int:
     """Bytes of a step of all nodes: two views, both projected, and what the kernel needs."""
     nodes, edges = graph.num_nodes, 2 * graph.num_edges + graph.num_nodes
     views = memory_of(method.encoder, nodes, edges, case.width)
-    return views + nodes * 16 * case.width + memory_needed(case, choose(case))
+    return views + nodes * 16 * case.width + memory_needed(case, choose(case, precision=method.objective.precision))
 
 
 def _sampled_step(graph: Graph, method: MethodLike, stored: Stored) -> int:

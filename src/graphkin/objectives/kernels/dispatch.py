@@ -2,7 +2,7 @@
 
 "reference" is the definition (``objectives/reference.py``); "blocked" streams blocks of anchors on any device; "symmetric"
 needs all nodes as anchors and stored weights, and halves the work; "fused" is for NVIDIA GPUs and writes nothing of size N×N.
-They agree in value and gradient; "auto" takes fused where it applies, then symmetric, then blocked.
+They agree in value and gradient; "auto" takes fused where it applies and repays its compilation, then symmetric, then blocked.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ def two_view_loss(u: Tensor, v: Tensor, problem: Problem, implementation: str = 
     """
     check_choice("precision", precision, PRECISIONS)
     case = problem.case(u)
-    chosen = choose(case, implementation)
+    chosen = choose(case, implementation, precision)
     return loss_by(chosen, resolved(precision, chosen, case), u, v, problem)
 
 
-def choose(case: Case, implementation: str = "auto") -> str:
+def choose(case: Case, implementation: str = "auto", precision: str = "auto") -> str:
     """The name of the form that :func:`two_view_loss` computes with."""
     check_choice("implementation", implementation, IMPLEMENTATIONS)
     if implementation in ("auto", "fused"):
-        reason = fused.why_not(case, interpreted=implementation == "fused")
+        reason = fused.why_not(case, resolved(precision, "fused", case), asked=implementation == "fused")
         if reason is None:
             return "fused"
         if implementation == "fused":

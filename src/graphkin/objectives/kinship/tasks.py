@@ -36,7 +36,10 @@ class _TwoPasses(Task):
         self.objective = objective = setup.method.objective
         self.device, self.x = setup.device, _faster(setup.x)
         self.widths = trained_widths_of(setup.method.encoder, setup.graph.num_features)
-        self.form = Form(objective.tau, objective.symmetric, objective.both_views, setup.execution.precision)
+        execution = setup.execution
+        self.form = Form(
+            objective.tau, objective.symmetric, objective.both_views, execution.precision, execution.implementation
+        )
         self.sees_edges = declares(setup.method.encoder, "sees_edges")
         self.shared = self.x if isinstance(self.x, Pieces) and self.x.among.size > 1 else None
         self.sources = {
@@ -73,7 +76,7 @@ class _TwoPasses(Task):
         blocks = encoded.split(self.widths, dim=1)
         return [F.normalize(project(block), dim=1) for project, block in zip(projectors, blocks, strict=True)]
 
-    def _contrasted(self, one: list[Tensor], other: list[Tensor], shares: Shares) -> Tensor:
+    def _contrasted(self, one: list[Tensor], other: list[Tensor], shares: Shares | None) -> Tensor:
         """The mean over the blocks."""
         losses = [kinship_loss(u, v, shares, self.form) for u, v in zip(one, other, strict=True)]
         return torch.stack(losses).mean() if len(losses) > 1 else losses[0]
@@ -91,7 +94,7 @@ class KinshipTask(_TwoPasses):
     def loss(self) -> Tensor:
         u, v = self._passes(self.nodes, self.nodes)
         key = random_key(self.sources["positives"]) if self.positives.drop > 0 else None
-        return self._contrasted(u, v, lambda rows: self.positives.shares(rows, key))
+        return self._contrasted(u, v, self.positives.in_rows(key))
 
     def _encoded(self, nodes: Tensor, noise: Noise) -> Tensor:
         encoded: Tensor = self.modules["encoder"](self.x, self.view, noise)
@@ -106,12 +109,15 @@ class Positives:
     own: float = 0.0
     drop: float = 0.0
 
-    def shares(self, rows: Tensor, key: Tensor | None = None) -> Tensor | None:
-        """Rows of ``reference.kinship_shares(weights.block(), own, kept(all nodes, key))``; None: the counterparts alone."""
+    def in_rows(self, key: Tensor | None = None) -> Shares | None:
+        """:meth:`shares` of any rows; None: the counterparts alone."""
+        return None if self.weights.positive.own_only else lambda rows: self.shares(rows, key)
+
+    def shares(self, rows: Tensor, key: Tensor | None = None) -> Tensor:
+        """Rows of ``reference.kinship_shares(weights.block(), own, kept(all nodes, key))``."""
         found = self.weights.linear(rows, repel=False)
         shares, has_others = found.shares, found.has_others
-        if shares is None:
-            return None
+        assert shares is not None
         if key is not None:
             shares = shares * self.kept(rows, key)
             total = shares.sum(dim=1)
@@ -142,7 +148,7 @@ class SampledKinshipTask(_TwoPasses):
         drop, own = self.objective.drop_positives, self.objective.own
         positives = self.lists.draw(anchors, self.sources["positives"], own, drop)
         u, v = self._passes(anchors, positives)
-        return self._contrasted(u, v, lambda rows: None)
+        return self._contrasted(u, v, None)
 
     def _encoded(self, nodes: Tensor, noise: Noise) -> Tensor:
         encoder = self.modules["encoder"]

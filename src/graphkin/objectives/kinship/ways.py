@@ -15,7 +15,8 @@ from graphkin.execution import Execution, MethodLike, Stored, rows_among, togeth
 from graphkin.graphs.graph import Graph
 from graphkin.models.encoder import declares, inputs_memory_of, memory_of, trained_widths_of
 from graphkin.objectives.kernels import kinship as kernel
-from graphkin.objectives.kernels.precision import encoder_of_rows, of_rows
+from graphkin.objectives.kernels.precision import encoder_of_rows
+from graphkin.objectives.kernels.problem import Case
 from graphkin.objectives.weighting import EXACT_TEMPERATURES, pagerank_bytes, preparing_bytes, similarity_bytes
 from graphkin.similarity import NodeSimilarity
 from graphkin.support.parallel import peers
@@ -62,9 +63,11 @@ def _all_nodes(graph: Graph, method: MethodLike, device: torch.device, stored: S
     processes = rows_among(method).size
     mine = -(-nodes // processes)
     reads = similarity_bytes(graph, method, stored, weights=True)
+    form = _form(graph, method, device, nodes, rows=nodes)
     step = kernel.memory(
         nodes,
         device,
+        form[0],
         both_views=objective.both_views,
         computes_weights=stored != "weights",
         drops=objective.drop_positives > 0,
@@ -75,7 +78,7 @@ def _all_nodes(graph: Graph, method: MethodLike, device: torch.device, stored: S
         + inputs_memory_of(method.encoder, nodes, graph.num_features, processes)
         + max(preparing_bytes(graph, method, stored, device), step)
     )
-    return _execution(f"all nodes at once{words}", method, device, nodes, needs, stored, waits=stored == "nothing")
+    return _execution(f"all nodes at once{words}", method, device, nodes, form, needs, stored, waits=stored == "nothing")
 
 
 def _some_nodes(graph: Graph, method: MethodLike, device: torch.device) -> Execution:
@@ -88,7 +91,8 @@ def _some_nodes(graph: Graph, method: MethodLike, device: torch.device) -> Execu
     of_similar = top_k is not None and nodes > EXACT_TEMPERATURES[device.type]
     lists = 8 * nodes * min(LENGTH_OF_SIMILAR if of_similar else LENGTH, nodes)
     lists += inputs_memory_of(method.encoder, nodes, graph.num_features, processes)
-    step = kernel.memory(count, device, both_views=objective.both_views, computes_weights=False, drops=False)
+    form = _form(graph, method, device, count, rows=2 * count)
+    step = kernel.memory(count, device, form[0], both_views=objective.both_views, computes_weights=False, drops=False)
     step += _projecting(objective, count, mine, width) + 24 * count * LENGTH + 8 * nodes
     if declares(method.encoder, "sees_edges"):
         step += memory_of(method.encoder, nodes, edges, width)
@@ -96,7 +100,14 @@ def _some_nodes(graph: Graph, method: MethodLike, device: torch.device) -> Execu
         step += memory_of(method.encoder, mine, mine, width) + 2 * 4 * mine * graph.num_features
     preparing = similarity_bytes(graph, method, "nothing", weights=False) + _listing(graph, method, device)
     words = f"{count:,} anchors a step, each with one positive" + (f", {top_k:,} largest PageRanks of a node" if top_k else "")
-    return _execution(words, method, device, 2 * count, lists + max(preparing, step), "nothing", waits=False)
+    return _execution(words, method, device, 2 * count, form, lists + max(preparing, step), "nothing", waits=False)
+
+
+def _form(graph: Graph, method: MethodLike, device: torch.device, anchors: int, rows: int) -> tuple[str, str]:
+    """Implementation and precision of steps of so many anchors, in which so many ``rows`` are encoded."""
+    objective, width = method.objective, max(trained_widths_of(method.encoder, graph.num_features))
+    case = Case(device, anchors, width, tau=objective.tau, both_views=objective.both_views)
+    return kernel.choose(case, objective.precision, rows)
 
 
 def _listing(graph: Graph, method: MethodLike, device: torch.device) -> int:
@@ -115,18 +126,26 @@ def _projecting(objective: Any, rows: int, mine: int, width: int) -> int:
 
 
 def _execution(
-    words: str, method: MethodLike, device: torch.device, nodes: int, needs: int, stored: Stored, *, waits: bool
+    words: str,
+    method: MethodLike,
+    device: torch.device,
+    rows: int,
+    form: tuple[str, str],
+    needs: int,
+    stored: Stored,
+    *,
+    waits: bool,
 ) -> Execution:
-    """``nodes`` are encoded in a step; it ``waits`` where it asks the device for a value."""
-    on_gpu, asked = device.type == "cuda", method.objective.precision
+    """``rows`` are encoded in a step; it ``waits`` where it asks the device for a value."""
+    on_gpu, (implementation, precision) = device.type == "cuda", form
     return Execution(
         words,
         method,
         stored,
-        "blocked",
-        of_rows(asked, nodes, device),
-        encoder_of_rows(asked, nodes, device),
+        implementation,
+        precision,
+        encoder_of_rows(method.objective.precision, rows, device),
         recorded=on_gpu and not waits and peers().size == 1 and declares(method.encoder, "recordable"),
-        together=together_on(device, nodes),
+        together=together_on(device, rows),
         needs=needs,
     )

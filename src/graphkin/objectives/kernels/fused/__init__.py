@@ -1,4 +1,4 @@
-"""The two-view objective in two Triton kernels that write nothing of size N×N (derivation: docs/performance.md).
+"""The two-view objective and Kinship in two Triton kernels each that write nothing of size N×N (docs/performance.md).
 
-``needs`` says where they apply and is all that can be imported without Triton; ``loss`` is the way in.
+``needs`` says where they apply and is all that can be imported without Triton; ``loss`` and ``kinship`` are the ways in.
 """

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import torch
-import triton
 from torch import Tensor
 
+from graphkin.objectives.kernels.fused.operands import operands
 from graphkin.objectives.kernels.fused.pairs import Pairs, Side, numbers_of
 from graphkin.objectives.kernels.pooled import Positives, mean_positives
 from graphkin.objectives.kernels.problem import Problem
@@ -66,13 +66,3 @@ def _gradient(
     for view in (0, 1):
         gradient[view].index_add_(0, pairs.anchors, of_anchors[view].addcmul_(own_gradient, mine[1 - view]))
     return gradient
-
-
-def operands(u: Tensor, v: Tensor, precision: str) -> Tensor:
-    """Embeddings as the tensor cores take them: in the precision wanted, and a power of two wide."""
-    width = max(triton.next_power_of_2(u.size(1)), 16)
-    # Triton's interpreter cannot multiply bfloat16: there the rounded numbers are float32.
-    rows = u.new_zeros(2, len(u), width, dtype=torch.bfloat16 if precision == "bf16" else torch.float32)
-    rows[0, :, : u.size(1)] = u
-    rows[1, :, : u.size(1)] = v
-    return rows if u.is_cuda else rows.float()

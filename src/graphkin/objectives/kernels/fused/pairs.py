@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -15,16 +14,14 @@ from torch import Tensor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from graphkin.objectives.kernels.fused import tiles as cut
+from graphkin.objectives.kernels.fused.operands import INPUT_PRECISION, LOG2_E
 from graphkin.objectives.kernels.fused.programs import gradients_kernel, sums_kernel
-from graphkin.objectives.kernels.fused.tiles import Tiles, in_tiles
+from graphkin.objectives.kernels.fused.tiles import Chip, Tiles, in_tiles
 from graphkin.similarity import Stored, aligned_empty, aligned_rows
 from graphkin.weights import FunctionWeights
 
 STRIP_BYTES, STRIP_ROWS = 64 * 2**20, 512
 """of similarity are computed at a time where it is not stored, whichever is more"""
-LOG2_E = math.log2(math.e)
-INPUT_PRECISION = {"float32": "tf32x3", "tf32": "tf32", "bf16": "tf32"}
-"""how tensor cores multiply float32 operands; three TF32 products have the accuracy of float32"""
 
 
 class Numbers(NamedTuple):
@@ -88,10 +85,12 @@ class Strip(NamedTuple):
     def size(self) -> int:
         return self.last - self.first
 
-    def tiled(self, tiles: Tiles) -> TensorDescriptor | None:
+    def tiled(self, tiles: Tiles, chip: Chip) -> tuple[TensorDescriptor | Tensor | None, int]:
+        """The similarity in tiles, and its stride."""
         if self.similarity is None:
-            return None
-        return in_tiles(self.similarity, *((tiles.columns, tiles.rows) if self.turned else (tiles.rows, tiles.columns)))
+            return None, 0
+        tile = (tiles.columns, tiles.rows) if self.turned else (tiles.rows, tiles.columns)
+        return in_tiles(self.similarity, chip, *tile), self.similarity.stride(0)
 
 
 @dataclass(frozen=True)
@@ -113,8 +112,9 @@ class Pairs:
 
     def sums(self, rows: Side, columns: Side) -> Tensor:
         """Numerators and denominators of the rows in both views, without the own counterpart [2, 2, R]."""
-        tiles = cut.sums_tiles(rows.width, self.precision)
-        operands = _operands_in_tiles(rows, columns, tiles)
+        chip = cut.chip_of(rows.operands.device)
+        tiles = cut.sums_tiles(rows.width, self.precision, chip)
+        operands = _operands_in_tiles(rows, columns, tiles, chip)
         sums = rows.functions.new_empty(2, 2, len(rows))
         for strip in self._strips(rows, columns):
             splits = cut.splits_of(strip.size, len(columns), rows.width, tiles, cut.processors(rows.operands.device))
@@ -122,7 +122,7 @@ class Pairs:
             sums_kernel[(triton.cdiv(strip.size, tiles.rows), splits.parts, 2)](
                 parts,
                 *operands,
-                strip.tiled(tiles),
+                *strip.tiled(tiles, chip),
                 rows.nodes,
                 columns.nodes,
                 rows.functions,
@@ -132,15 +132,16 @@ class Pairs:
                 len(columns),
                 splits.columns,
                 LOG2_E / self.tau,
-                **self._constants(rows, tiles),
+                **self._constants(rows, tiles, chip),
             )
             torch.sum(parts, dim=0, out=sums[..., strip.first : strip.last])
         return sums
 
     def gradients(self, rows: Side, columns: Side, factor: float) -> Tensor:
         """Σ_j e_ij (c_ij + c_ji) z_j · factor of the rows in both views [2, R, WIDTH]."""
-        tiles = cut.gradient_tiles(rows.width, self.precision)
-        operands = _operands_in_tiles(rows, columns, tiles)
+        chip = cut.chip_of(rows.operands.device)
+        tiles = cut.gradient_tiles(rows.width, self.precision, chip)
+        operands = _operands_in_tiles(rows, columns, tiles, chip)
         gradients = rows.functions.new_empty(2, len(rows), rows.width)
         for strip in self._strips(rows, columns):
             splits = cut.splits_of(strip.size, len(columns), rows.width, tiles, cut.processors(rows.operands.device))
@@ -149,7 +150,7 @@ class Pairs:
             gradients_kernel[(triton.cdiv(strip.size, tiles.rows), splits.parts, 2)](
                 parts,
                 *operands,
-                strip.tiled(tiles),
+                *strip.tiled(tiles, chip),
                 rows.nodes,
                 columns.nodes,
                 rows.functions,
@@ -165,7 +166,7 @@ class Pairs:
                 factor,
                 SHARED=self.weights.shared,
                 TURNED=strip.turned,
-                **self._constants(rows, tiles),
+                **self._constants(rows, tiles, chip),
             )
             if not whole:
                 torch.sum(parts, dim=0, out=gradients[:, strip.first : strip.last])
@@ -194,22 +195,22 @@ class Pairs:
                     block.copy_(similarity.block(rows.chosen[first:last], columns.chosen))
                 yield Strip(first, last, block)
 
-    def _constants(self, rows: Side, tiles: Tiles) -> dict[str, object]:
+    def _constants(self, rows: Side, tiles: Tiles, chip: Chip) -> dict[str, object]:
         return {
             "WIDTH": rows.width,
             "ATTRACT": self.attract,
             "REPEL": self.weights.repel,
             "SERIES": self.weights.largest_unit > (1024 if self.precision == "bf16" else 16),
             "PRECISION": INPUT_PRECISION[self.precision],
-            "ROWS": tiles.rows,
-            "COLUMNS": tiles.columns,
-            "STAGES": tiles.stages,
-            "num_warps": tiles.warps,
+            "DESCRIBED": chip.describes,
+            **tiles.constants,
         }
 
 
-def _operands_in_tiles(rows: Side, columns: Side, tiles: Tiles) -> tuple[TensorDescriptor, TensorDescriptor]:
+def _operands_in_tiles(
+    rows: Side, columns: Side, tiles: Tiles, chip: Chip
+) -> tuple[TensorDescriptor | Tensor, TensorDescriptor | Tensor]:
     return (
-        in_tiles(rows.operands, 1, tiles.rows, rows.width),
-        in_tiles(columns.operands, 1, tiles.columns, columns.width),
+        in_tiles(rows.operands, chip, 1, tiles.rows, rows.width),
+        in_tiles(columns.operands, chip, 1, tiles.columns, columns.width),
     )

@@ -9,6 +9,8 @@ from __future__ import annotations
 import triton
 import triton.language as tl
 
+from graphkin.objectives.kernels.fused.tiled_programs import pairs_in_tiles, views_in_tiles
+
 
 @triton.jit
 def _rows_of_program(first_row, last_row, ROWS: tl.constexpr):
@@ -115,6 +117,7 @@ def sums_kernel(
     rows,  # [2, R, WIDTH] in tiles of ROWS
     columns,  # [2, C, WIDTH] in tiles of COLUMNS
     similarity,  # [strip, C] in tiles of both: the rows from first_row up to last_row
+    stride,  # of similarity
     row_nodes,  # [R]
     column_nodes,  # [C]
     row_numbers,  # [5, R]: scale, level and unit of attraction, scale and level of repulsion
@@ -132,8 +135,13 @@ def sums_kernel(
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
     STAGES: tl.constexpr,
+    DESCRIBED: tl.constexpr,
 ):
     """Σ_j w_ij e_ij of every row i over the columns j of one split, in one view."""
+    rows = views_in_tiles(rows, num_rows, WIDTH, ROWS, DESCRIBED)
+    columns = views_in_tiles(columns, num_columns, WIDTH, COLUMNS, DESCRIBED)
+    if ATTRACT or REPEL:
+        similarity = pairs_in_tiles(similarity, last_row - first_row, num_columns, stride, ROWS, COLUMNS, DESCRIBED)
     split, view = tl.program_id(1), tl.program_id(2)
     strip_row, r, exists = _rows_of_program(first_row, last_row, ROWS)
     z = rows.load([view, first_row + strip_row, 0]).reshape(ROWS, WIDTH)
@@ -170,6 +178,7 @@ def gradients_kernel(
     rows,  # [2, R, WIDTH] in tiles of ROWS
     columns,  # [2, C, WIDTH] in tiles of COLUMNS; beyond the last they are zero and add nothing
     similarity,  # [strip, C] in tiles of both, or TURNED: [C, strip]
+    stride,
     row_nodes,  # [R]
     column_nodes,  # [C]
     row_numbers,  # [5, R]
@@ -193,8 +202,16 @@ def gradients_kernel(
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
     STAGES: tl.constexpr,
+    DESCRIBED: tl.constexpr,
 ):
     """Σ_j e_ij (c_ij + c_ji) z_j · factor, with c_ij = w⁻_ij / denominator_i − w⁺_ij / numerator_i."""
+    rows = views_in_tiles(rows, num_rows, WIDTH, ROWS, DESCRIBED)
+    columns = views_in_tiles(columns, num_columns, WIDTH, COLUMNS, DESCRIBED)
+    if ATTRACT or REPEL:
+        if TURNED:
+            similarity = pairs_in_tiles(similarity, num_columns, last_row - first_row, stride, COLUMNS, ROWS, DESCRIBED)
+        else:
+            similarity = pairs_in_tiles(similarity, last_row - first_row, num_columns, stride, ROWS, COLUMNS, DESCRIBED)
     split, view = tl.program_id(1), tl.program_id(2)
     strip_row, r, exists = _rows_of_program(first_row, last_row, ROWS)
     z = rows.load([view, first_row + strip_row, 0]).reshape(ROWS, WIDTH)
