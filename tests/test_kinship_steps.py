@@ -20,6 +20,7 @@ from graphkin.objectives import reference as objective
 from graphkin.objectives import weighting
 from graphkin.objectives.kinship.tasks import SampledKinshipTask, dense_rows_of
 from graphkin.objectives.objective import Task
+from graphkin.support.randomness import some_of
 from graphkin.support.sparse import SparseMatrix
 from graphkin.training import loop
 from graphkin.training.plan import plan
@@ -133,6 +134,16 @@ def test_a_step_of_all_nodes_is_the_definition(small: Graph, base: Method) -> No
     shares = objective.kinship_shares(weights, settings.own)  # type: ignore[attr-defined]
     expected = objective.kinship(u, u, shares, 0.4, both_views=base is EDGES)
     torch.testing.assert_close(task.loss(), expected)
+
+
+@pytest.mark.parametrize(("total", "count"), [(10, 10), (30, 4), (640, 3)])
+def test_some_numbers_are_drawn_once_and_all_alike(total: int, count: int) -> None:
+    source, times = torch.Generator().manual_seed(0), 20_000
+    drawn = torch.stack([some_of(total, count, source) for _ in range(times)])
+    assert all(len(set(row)) == count for row in drawn[:500].tolist())
+    for place in (0, count - 1):
+        share = torch.bincount(drawn[:, place], minlength=total) / times
+        assert (share - 1 / total).abs().max() < 6 * (1 / total / times) ** 0.5
 
 
 def test_a_drawn_step_is_infonce_of_the_drawn_pairs(small: Graph) -> None:

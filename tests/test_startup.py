@@ -84,7 +84,7 @@ def test_every_public_name_is_there_and_typed() -> None:
     for name in graphkin.__all__:
         assert getattr(graphkin, name) is not None and name in dir(graphkin)
     tree = ast.parse(Path(graphkin.__file__).read_text(encoding="utf-8"))
-    (typed,) = [node for node in tree.body if isinstance(node, ast.If)]
+    (typed,) = [node for node in tree.body if isinstance(node, ast.If) and isinstance(node.test, ast.Name)]
     homes = {
         entry.name: str(one.module).removeprefix("graphkin.")
         for one in typed.body
@@ -119,12 +119,23 @@ def test_help_names_what_the_library_has(capsys: pytest.CaptureFixture[str], mon
         assert [name for name in names if name not in text] == []
 
 
-@pytest.mark.parametrize(("given", "wanted"), [(None, "passive"), ("active", "active")])
-def test_threads_do_not_spin_unless_the_user_says_so(given: str | None, wanted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({}, "passive 1000"),
+        ({"OMP_WAIT_POLICY": "active"}, "active None"),
+        ({"GOMP_SPINCOUNT": "7"}, "passive 7"),
+    ],
+)
+def test_threads_hardly_spin_unless_the_user_says_so(
+    given: dict[str, str], wanted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Set before PyTorch is loaded, which reads it once."""
-    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
-    if given is not None:
-        monkeypatch.setenv("OMP_WAIT_POLICY", given)
-    code = "import sys, os; from graphkin.commands import cli; print('torch' in sys.modules, os.environ['OMP_WAIT_POLICY'])"
+    for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    found = "os.environ['OMP_WAIT_POLICY'], os.environ.get('GOMP_SPINCOUNT')"
+    code = f"import sys, os; from graphkin.commands import cli; print('torch' in sys.modules, {found})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["False", wanted]
+    assert done.stdout.strip() == f"False {wanted}"

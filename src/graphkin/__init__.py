@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from graphkin.support.lazy import lazy_names
 
-os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # threads that spin while they wait starve other programs, and each other
+if "OMP_WAIT_POLICY" not in os.environ:  # threads that spin while they wait starve other programs, and each other
+    os.environ["OMP_WAIT_POLICY"] = "passive"
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # but waking one takes longer than a moment's wait (docs/performance.md)
 
 if TYPE_CHECKING:
     from graphkin.errors import InputError as InputError

@@ -10,6 +10,9 @@ from torch import Tensor
 
 from graphkin.errors import check_whole
 
+MANY = 64
+"""times as many numbers as are drawn of them: so many that none is likely to come twice"""
+
 
 def generator(seed: int, purpose: str, device: torch.device | str = "cpu") -> torch.Generator:
     """A generator that depends on ``seed`` and ``purpose`` only.
@@ -35,6 +38,16 @@ def chances(key: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     """
     bits = _mixed(_mixed(key + rows * _GOLDEN) + columns * _GOLDEN)
     return (bits >> 11 & 2**53 - 1).double() * 2.0**-53
+
+
+def some_of(total: int, count: int, source: torch.Generator) -> Tensor:
+    """``count`` different numbers below ``total`` in random order; of many on a CPU, those that come first among more draws."""
+    if source.device.type != "cpu" or total < MANY * count:
+        return torch.randperm(total, generator=source, device=source.device)[:count]
+    drawn = torch.randint(total, (2 * count,), generator=source)
+    _, first = np.unique(drawn.numpy(), return_index=True)
+    chosen = drawn[np.sort(first)[:count]]
+    return chosen if len(chosen) == count else some_of(total, count, source)
 
 
 def kept(shape: torch.Size, rate: float, source: torch.Generator | None, device: torch.device) -> Tensor:

@@ -20,7 +20,7 @@ from graphkin.objectives.contrast.tasks import faster_on_its_device
 from graphkin.objectives.kernels.kinship import Form, Shares, kinship_loss
 from graphkin.objectives.objective import Setup, Task
 from graphkin.support.products import products_in
-from graphkin.support.randomness import chances, generator, random_key
+from graphkin.support.randomness import chances, generator, random_key, some_of
 from graphkin.support.sparse import SparseMatrix
 from graphkin.weights import NodeWeights, ShortLists
 
@@ -144,7 +144,7 @@ class SampledKinshipTask(_TwoPasses):
         self.rows = rows_of(self.x)
 
     def loss(self) -> Tensor:
-        anchors = torch.randperm(self.nodes, generator=self.sources["sampling"], device=self.device)[: self.count]
+        anchors = some_of(self.nodes, self.count, self.sources["sampling"])
         drop, own = self.objective.drop_positives, self.objective.own
         positives = self.lists.draw(anchors, self.sources["positives"], own, drop)
         u, v = self._passes(anchors, positives)
