@@ -117,8 +117,8 @@ def test_all_nodes_that_are_asked_for_are_never_sampled() -> None:
 def test_the_error_names_kin_where_that_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = community_graph(4000, mean_degree=6)
     monkeypatch.setattr("psutil.Process.memory_info", lambda process: type("Memory", (), {"rss": 0}))
-    with pytest.raises(SettingError, match=r"for grace\+ on .*, found 0\.39 GiB\. method='kin' needs about 0\.\d\d GiB\.$"):
-        plan(graph, "grace+", device="cpu", memory="400MiB", hidden=2048)
+    with pytest.raises(SettingError, match=r"for grace\+ on .*, found 0\.88 GiB\. method='kin' needs about 0\.\d\d GiB\.$"):
+        plan(graph, "grace+", device="cpu", memory="900MiB", hidden=8192)
     for method in ("grace+", "kin"):
         with pytest.raises(SettingError, match=r"found 0\.00 GiB\.$"):
             plan(graph, method, device="cpu", memory="1MiB")

@@ -9,7 +9,7 @@ r"""Features spread over a graph without any training: powers of the adjacency, 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -135,9 +135,9 @@ def _spread(adjacency: SparseMatrix, x: Features) -> Features:
 
 def column_blocks(x: Features) -> Iterator[tuple[int, Tensor]]:
     """Some columns at a time, dense, with the number of the first."""
-    count = columns_at_a_time(x)
+    count, columns = columns_at_a_time(x), columns_of(x)
     for first in range(0, x.shape[1], count):
-        yield first, dense_columns(x, first, count)
+        yield first, columns(first, count)
 
 
 def columns_at_a_time(x: Features) -> int:
@@ -145,9 +145,11 @@ def columns_at_a_time(x: Features) -> int:
     return max(NARROWEST, most // max(x.dtype.itemsize * x.shape[0], 1))
 
 
-def dense_columns(x: Features, first: int, count: int) -> Tensor:
-    """So many columns from ``first`` on, or those that are left."""
-    last = min(first + count, x.shape[1])
-    if isinstance(x, SparseMatrix):
-        return x.T.row_slice(first, last).to_dense().T.contiguous()
-    return x[:, first:last].contiguous()
+def columns_of(x: Features) -> Callable[[int, int], Tensor]:
+    """A function that gives so many dense columns from one on, or those that are left."""
+    if isinstance(x, Tensor):
+        return lambda first, count: x[:, first : first + count].contiguous()
+    if x.device.type == "cpu":
+        by_column = x.to_scipy().tocsc()
+        return lambda first, count: torch.from_numpy(by_column[:, first : first + count].toarray())
+    return lambda first, count: x.T.row_slice(first, min(first + count, x.shape[1])).to_dense().T.contiguous()

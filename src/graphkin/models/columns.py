@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from graphkin.graphs.arrays import Features
-from graphkin.graphs.diffusion import columns_at_a_time, dense_columns
+from graphkin.graphs.diffusion import columns_at_a_time, columns_of
 from graphkin.support.parallel import ALONE, Peers
 
 
@@ -19,11 +19,11 @@ def fill_columns(
     found: Mapping[str, Tensor], x: Features, compute: Callable[[Tensor], Mapping[str, Tensor]], among: Peers = ALONE
 ) -> None:
     """Fill in ``found``, this process's rows of the matrices that ``compute`` gives by name for columns of ``x``."""
-    (nodes, width), many = x.shape, columns_at_a_time(x)
+    (nodes, width), many, columns_of_x = x.shape, columns_at_a_time(x), columns_of(x)
     rows = slice(*among.bounds(nodes))
     for turn in range(0, width, many * among.size):
         starts = range(turn, min(turn + many * among.size, width), many)
-        mine = compute(dense_columns(x, starts[among.rank], many)) if among.rank < len(starts) else {}
+        mine = compute(columns_of_x(starts[among.rank], many)) if among.rank < len(starts) else {}
         for rank, first in enumerate(starts):
             last = min(first + many, width)
             for name, matrix in found.items():

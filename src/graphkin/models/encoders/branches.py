@@ -144,7 +144,7 @@ class Branches:
 
     def memory(self, nodes: int, edges: int) -> int:
         """Bytes of two views in a step, besides features and parameters."""
-        return 12 * 4 * nodes * (self.hidden + self.branch_width) * len(self.branches)
+        return 20 * 4 * nodes * (self.hidden + self.branch_width) * len(self.branches)
 
     def inputs_memory(self, nodes: int, num_features: int, processes: int = 1) -> int:
         """Bytes of the smoothed features, of axes before they are smoothed, and of the columns that are at work."""

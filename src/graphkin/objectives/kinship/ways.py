@@ -13,7 +13,7 @@ import torch
 
 from graphkin.execution import Execution, MethodLike, Stored, rows_among, together_on
 from graphkin.graphs.graph import Graph
-from graphkin.models.encoder import declares, inputs_memory_of, memory_of, trained_widths_of
+from graphkin.models.encoder import declares, embedding_memory_of, inputs_memory_of, memory_of, trained_widths_of
 from graphkin.objectives.kernels import kinship as kernel
 from graphkin.objectives.kernels.precision import encoder_of_rows
 from graphkin.objectives.kernels.problem import Case
@@ -90,7 +90,7 @@ def _some_nodes(graph: Graph, method: MethodLike, device: torch.device) -> Execu
     top_k = getattr(objective.similarity, "top_k", None)
     of_similar = top_k is not None and nodes > EXACT_TEMPERATURES[device.type]
     lists = 8 * nodes * min(LENGTH_OF_SIMILAR if of_similar else LENGTH, nodes)
-    lists += inputs_memory_of(method.encoder, nodes, graph.num_features, processes)
+    inputs = inputs_memory_of(method.encoder, nodes, graph.num_features, processes)
     form = _form(graph, method, device, count, rows=2 * count)
     step = kernel.memory(count, device, form[0], both_views=objective.both_views, computes_weights=False, drops=False)
     step += _projecting(objective, count, mine, width) + 24 * count * LENGTH + 8 * nodes
@@ -99,8 +99,12 @@ def _some_nodes(graph: Graph, method: MethodLike, device: torch.device) -> Execu
     else:
         step += memory_of(method.encoder, mine, mine, width) + 2 * 4 * mine * graph.num_features
     preparing = similarity_bytes(graph, method, "nothing", weights=False) + _listing(graph, method, device)
+    settling = embedding_memory_of(method.encoder, nodes, graph.num_features, processes) or 0
+    if device.type == "cpu":  # where what a step took is free, but not given back
+        settling += step + 30 * edges
+    needs = lists + max(inputs + max(preparing, step), settling)
     words = f"{count:,} anchors a step, each with one positive" + (f", {top_k:,} largest PageRanks of a node" if top_k else "")
-    return _execution(words, method, device, 2 * count, form, lists + max(preparing, step), "nothing", waits=False)
+    return _execution(words, method, device, 2 * count, form, needs, "nothing", waits=False)
 
 
 def _form(graph: Graph, method: MethodLike, device: torch.device, anchors: int, rows: int) -> tuple[str, str]:
