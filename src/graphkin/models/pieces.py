@@ -139,7 +139,7 @@ def pieces_of(
     smoothed = [name for name in wanted if name != FEATURES]
     if smoothed:
         parts |= _smoothed(_adjacency(graph), x if basis is None else x @ basis, smoothed, among, unit=length is None)
-    lengths = x.csr.crow_indices().diff() if FEATURES in parts and isinstance(x, SparseMatrix) else None
+    lengths = x.counts if FEATURES in parts and isinstance(x, SparseMatrix) else None
     return Pieces({name: parts[name] for name in wanted}, graph.num_nodes, among, lengths)
 
 
