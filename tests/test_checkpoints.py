@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors import safe_open
 from safetensors.torch import save_file
 
 import graphkin
 from graphkin import Graph, fit
 from graphkin.commands.cli import run
 from graphkin.errors import OutputError, SettingError
+from graphkin.support.files import read_tensors
 from graphkin.training.checkpoints import Checkpoint
 from tests.wording import refused
 
@@ -90,8 +90,7 @@ def test_a_checkpoint_with_other_tensors_is_named(small: Graph, part: str | None
     path = tmp_path / "run"
     keep: dict[str, Any] = {"checkpoint": path, "checkpoint_every": 1, "epochs": 2, "hidden": 8}
     graphkin.fit(small, "grace", **keep)
-    with safe_open(path, framework="pt") as file:
-        metadata, tensors = file.metadata(), {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    metadata, tensors = read_tensors(path)
     if part is None:
         metadata["epoch"] = "99"
     else:
@@ -99,6 +98,30 @@ def test_a_checkpoint_with_other_tensors_is_named(small: Graph, part: str | None
     save_file(tensors, path, metadata)
     with refused(OutputError, path, "damaged", "remove"):
         graphkin.fit(small, "grace", **keep)
+
+
+def test_a_checkpoint_whose_values_changed_is_refused_and_kept(small: Graph, tmp_path: Path) -> None:
+    """A finite value that no training leads to would be trained on, and the checkpoint replaced."""
+    path = tmp_path / "run"
+    keep: dict[str, Any] = {"checkpoint": path, "checkpoint_every": 1, "epochs": 2, "hidden": 8}
+    graphkin.fit(small, "grace", **keep)
+    metadata, tensors = read_tensors(path)
+    tensors["modules.projector.inner.weight"][0, 0] += 1
+    save_file(tensors, path, metadata)
+    before = path.read_bytes()
+    with refused(OutputError, path, "damaged", "remove"):
+        graphkin.fit(small, "grace", **keep)
+    assert path.read_bytes() == before
+
+
+def test_a_checkpoint_of_0_2_0_has_no_digest_and_is_read(small: Graph, tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    keep: dict[str, Any] = {"checkpoint": path, "checkpoint_every": 1, "epochs": 2, "hidden": 8}
+    first = graphkin.fit(small, "grace", **keep)
+    metadata, tensors = read_tensors(path)
+    del metadata["digest"]
+    save_file(tensors, path, metadata)
+    assert graphkin.fit(small, "grace", **keep).losses == first.losses
 
 
 def test_how_often_is_a_whole_number() -> None:

@@ -1,16 +1,19 @@
 """A training run on disk, from which the same run goes on: parameters, optimiser, randomness and the losses so far.
 
-A checkpoint is a safetensors file, written whole or not at all; nothing in it is executed or unpickled.
+A checkpoint is a safetensors file, written whole or not at all; nothing in it is executed or unpickled. Its digest shows
+whether the file changed since: a run that went on from other numbers would replace it with what they lead to.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 from graphkin.errors import OutputError, check_whole
@@ -45,7 +48,7 @@ class Checkpoint:
     def write(self, epoch: int, state: dict[str, Tensor]) -> None:
         tensors = {name: value.detach().cpu().contiguous() for name, value in state.items()}
         identity = json.dumps(self.identity, sort_keys=True)
-        metadata = {"format": FORMAT, "epoch": str(epoch), "identity": identity}
+        metadata = {"format": FORMAT, "epoch": str(epoch), "identity": identity, "digest": _digest(tensors)}
         write_tensors(self.path, tensors, metadata)
 
     def read(self) -> Resumed | None:
@@ -58,6 +61,8 @@ class Checkpoint:
             epoch, identity = int(metadata["epoch"]), dict(json.loads(metadata["identity"]))
             if not all(value.isfinite().all() for value in tensors.values()):
                 raise ValueError("it holds NaN or infinite values")
+            if "digest" in metadata and metadata["digest"] != _digest(tensors):  # version 0.2.0 wrote none
+                raise ValueError("its values are not those that were written")
         wanted = json.loads(json.dumps(self.identity))
         if not known or identity != wanted:
             different = _different(wanted, identity) or ["format"]
@@ -65,6 +70,15 @@ class Checkpoint:
                 f"{self.path} is the checkpoint of another run (another {', '.join(different)}): remove it to start over."
             )
         return Resumed(epoch, tensors)
+
+
+def _digest(tensors: dict[str, Tensor]) -> str:
+    found = hashlib.sha256()
+    for name in sorted(tensors):
+        value = tensors[name]
+        found.update(f"{name} {value.dtype} {tuple(value.shape)} ".encode())
+        found.update(value.contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return found.hexdigest()
 
 
 def _different(one: Any, other: Any, name: str = "") -> list[str]:
