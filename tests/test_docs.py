@@ -180,6 +180,13 @@ def test_the_kin_page_tells_what_the_first_version_reached() -> None:
     )
 
 
+def test_a_graph_whose_search_is_not_finished_is_not_listed() -> None:
+    (unfinished,) = results_pages.summaries(("search-graph-mlp",))
+    assert "pubmed" in unfinished.datasets
+    assert "pubmed" not in results_pages.chosen(unfinished)
+    assert "nan" not in results_pages.search_table(unfinished)
+
+
 @pytest.mark.slow
 def test_presets_are_what_the_searches_found() -> None:
     for name, base in (("search-grace", "grace"), ("search-gca", "gca")):
