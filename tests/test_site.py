@@ -12,10 +12,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import nbformat
 import numpy as np
 import pytest
-from nbclient import NotebookClient
 from sklearn.metrics import adjusted_rand_score
 
 import graphkin
@@ -112,6 +110,9 @@ def test_the_clusters_of_the_guide_are_the_teams() -> None:
 
 @pytest.mark.slow
 def test_the_notebook_runs(tmp_path: Path) -> None:
+    import nbformat
+    from nbclient import NotebookClient
+
     notebook = nbformat.read(ROOT / "docs" / "table-to-clusters.ipynb", as_version=4)
     shutil.copytree(EXAMPLE, tmp_path / "example")
     shown = [len(cell.outputs) for cell in notebook.cells if cell.cell_type == "code"]
