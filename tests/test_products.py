@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from graphkin.models.layers import linear
-from graphkin.objectives.kernels.precision import EXACT_ON_CPU_UP_TO, of_rows
+from graphkin.objectives.kernels.precision import FEW_ROWS, of_rows
 from graphkin.support.products import affine, multiplies_bf16_fast, products_in, times
 from graphkin.support.randomness import kept
 from graphkin.support.sparse import SparseMatrix
@@ -65,14 +65,14 @@ def test_sparse_matrices_are_not_rounded() -> None:
 @pytest.mark.parametrize(
     ("precision", "count", "device", "fast", "expected"),
     [
-        ("auto", EXACT_ON_CPU_UP_TO, CPU, True, "float32"),
-        ("auto", EXACT_ON_CPU_UP_TO + 1, CPU, True, "bf16"),
-        ("auto", EXACT_ON_CPU_UP_TO + 1, CPU, False, "float32"),
+        ("auto", FEW_ROWS, CPU, True, "float32"),
+        ("auto", FEW_ROWS + 1, CPU, True, "bf16"),
+        ("auto", FEW_ROWS + 1, CPU, False, "float32"),
         ("bf16", 10, CPU, False, "bf16"),
         ("float32", 10**6, CPU, True, "float32"),
         ("tf32", 10**6, CPU, True, "float32"),
-        ("auto", 4096, GPU, True, "float32"),
-        ("auto", 4097, GPU, True, "tf32"),
+        ("auto", FEW_ROWS, GPU, True, "float32"),
+        ("auto", FEW_ROWS + 1, GPU, True, "tf32"),
         ("bf16", 10, GPU, True, "bf16"),
     ],
 )

@@ -11,8 +11,8 @@ from graphkin.support.products import multiplies_bf16_fast
 PRECISIONS = ("auto", "float32", "tf32", "bf16")
 EXACT_UP_TO = 4096
 """nodes up to which a GPU's float32 products cost little"""
-EXACT_ON_CPU_UP_TO = 1024
-"""the same of a CPU"""
+FEW_ROWS = 1024
+"""rows of features in a step up to which float32 products cost little"""
 
 
 def resolved(precision: str, implementation: str, case: Case) -> str:
@@ -38,16 +38,17 @@ def of_rows(precision: str, rows: int, device: torch.device) -> str:
 
     "auto" is TF32 on a GPU and bf16 on a CPU that multiplies it fast; float32 where there are few rows, or neither.
     """
-    if device.type == "cuda":
-        return of_encoder(precision, rows) if precision == "auto" else precision
+    on_gpu = device.type == "cuda"
     if precision == "auto":
-        return "bf16" if rows > EXACT_ON_CPU_UP_TO and multiplies_bf16_fast(device) else "float32"
-    return "float32" if precision == "tf32" else precision
+        fast = "tf32" if on_gpu else "bf16" if multiplies_bf16_fast(device) else "float32"
+        return fast if rows > FEW_ROWS else "float32"
+    return "float32" if precision == "tf32" and not on_gpu else precision
 
 
 def encoder_of_rows(precision: str, rows: int, device: torch.device) -> str:
     """The same of their encoder, which multiplies in TF32 at least on a GPU."""
-    return of_encoder(precision, rows) if device.type == "cuda" else of_rows(precision, rows, device)
+    found = of_rows(precision, rows, device)
+    return "tf32" if device.type == "cuda" and found == "bf16" else found
 
 
 def product(a: Tensor, b: Tensor, precision: str) -> Tensor:

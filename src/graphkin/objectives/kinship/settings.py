@@ -37,9 +37,9 @@ class Kinship(Objective):
 
     ``both_views`` compares an anchor with the nodes of its own pass too, ``symmetric`` takes the rows of both passes as
     anchors. ``projector`` is the hidden width of the projector (None: the encoder's). ``precision`` is that of the products of
-    embeddings and of the encoder: "float32", "tf32", "bf16", or "auto". That is TF32 on a GPU for more than 4,096 nodes in a
-    step (bf16 in the fused kernels, from 4,096 anchors on), bf16 on a CPU that multiplies it fast for more than 1,024, and
-    float32 otherwise. On a GPU the encoder multiplies in TF32 at least.
+    embeddings and of the encoder: "float32", "tf32", "bf16", or "auto". In steps of more than 1,024 rows that is TF32 on a GPU
+    (bf16 in the fused kernels, from 4,096 anchors on) and bf16 on a CPU that multiplies it fast, and float32 otherwise. On a
+    GPU the encoder multiplies in TF32 at least.
 
     With ``anchors`` in the method's sampling, a step draws this many nodes and one positive of each from the 128 largest p_ij;
     the positives that were drawn are the candidates.
