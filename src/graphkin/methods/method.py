@@ -8,13 +8,24 @@ from typing import Any
 
 from graphkin.errors import SettingError, check_choice, unknown
 from graphkin.execution import Sampling
+from graphkin.methods.alike import PREFIX, ByAlikeness
 from graphkin.methods.optimiser import Optimiser
 from graphkin.models.encoder import Encoder, check_encoder
 from graphkin.models.views import TwoViews
 from graphkin.objectives.contrast import Contrast
 from graphkin.objectives.objective import Objective
 from graphkin.similarity import Labels, Similarity
-from graphkin.support.components import SLOT, all_leaves, check_distinct, leaves, parts, register, takes_none, takes_several
+from graphkin.support.components import (
+    LATER,
+    SLOT,
+    all_leaves,
+    check_distinct,
+    leaves,
+    parts,
+    register,
+    takes_none,
+    takes_several,
+)
 from graphkin.weights import Attract, OtherClasses, Repel, SameClass
 
 PARTS = ("p", "n", "g", "f")
@@ -25,6 +36,8 @@ FEATURE_SCALES = ("auto", "rows", "columns", "none")
 @dataclass(frozen=True)
 class Method:
     """An encoder, views, an objective, an optimiser and, where the objective allows it, sampling.
+
+    With ``by_alikeness``, some settings are others on graphs whose neighbours are not alike.
 
     ``feature_scale`` says what is done to features first: "rows" divides them by their row sum, "columns" standardises columns
     and does to those of a table what is right for their kind, "none" leaves them. "auto" is "columns" for tables of anything
@@ -38,6 +51,7 @@ class Method:
     optimiser: Optimiser = field(default=Optimiser(), metadata=SLOT)
     sampling: Sampling | None = field(default=Sampling(), metadata=SLOT)
     feature_scale: str = field(default="auto")
+    by_alikeness: ByAlikeness | None = field(default=None, metadata=SLOT | LATER)
 
     def __post_init__(self) -> None:
         check_choice("feature_scale", self.feature_scale, FEATURE_SCALES)
@@ -69,11 +83,15 @@ class Method:
         return {name: value for _, name, value in all_leaves(self) if name != "name"}
 
     def configure(self, /, **settings: Any) -> Method:
-        """The same method with other settings: ``GRACE.configure(tau=0.5, hidden=128, drop_edges=(0.1, 0.2))``."""
+        """The same method with other settings: ``GRACE.configure(tau=0.5, hidden=128, drop_edges=(0.1, 0.2))``.
+
+        A setting that is given holds on every graph.
+        """
         known = self.settings()
         for name in settings:
             if name not in known:
                 raise unknown(f"setting for {self.name}", name, known)
+        settings = {f"{PREFIX}{name}": None for name in settings if f"{PREFIX}{name}" in known} | settings
         configured: Method = _configured(self, settings)
         return configured
 

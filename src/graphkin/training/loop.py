@@ -129,6 +129,9 @@ class _Run:
                 self.losses[self.epoch] = self.recorded_loss
             else:
                 self.losses[self.epoch] = self._step()
+            encoder: Any = self.task.modules["encoder"]
+            if hasattr(encoder, "after_step"):
+                encoder.after_step()
         self.epoch += 1
         self.steps += 1
 
@@ -152,9 +155,6 @@ class _Run:
         peers().add_up([value, *(parameter.grad for parameter in self.task.modules.parameters() if parameter.grad is not None)])
         self.optimiser.step()
         self.task.after_epoch()
-        encoder: Any = self.task.modules["encoder"]
-        if hasattr(encoder, "after_step"):
-            encoder.after_step()
         return value
 
     def _record(self) -> None:

@@ -50,6 +50,7 @@ class BranchesEncoder(nn.Module):
         learned, free = settings.parts_width(num_features)
         learned_from, free_from = settings.whole_width(num_features)
         self.register_buffer("steps", torch.zeros((), dtype=torch.float32))
+        self.taken: int | None = None
         self.found = settings.learned_shapes(num_features)
         for name, shape in self.found.items():
             self.register_buffer(name, torch.zeros(shape, dtype=torch.float32))
@@ -61,13 +62,12 @@ class BranchesEncoder(nn.Module):
 
     @torch.no_grad()
     def after_step(self) -> None:
-        """Keep the branches of the first ``early`` steps. Nothing waits for the device."""
-        self.steps += 1
-        if self.steps.device.type == "cpu" and self.steps > self.settings.early:
-            return
-        still = self.steps <= self.settings.early
-        for kept, now in zip(self.early.state_dict().values(), self.late.state_dict().values(), strict=True):
-            kept.copy_(torch.where(still, now, kept))
+        """Keep the branches of the first ``early`` steps. Only the first call waits for the device."""
+        self.taken = (int(self.steps) if self.taken is None else self.taken) + 1
+        self.steps.fill_(self.taken)
+        if self.taken <= self.settings.early:
+            for kept, now in zip(self.early.state_dict().values(), self.late.state_dict().values(), strict=True):
+                kept.copy_(now)
 
     def learned(self) -> dict[str, Tensor]:
         return {name: self.get_buffer(name) for name in self.found}

@@ -31,6 +31,9 @@ DENSE_ROWS_ABOVE = 0.1
 class _TwoPasses(Task):
     """Encode twice with other noise, project, attract. Of several processes each encodes the rows that it holds."""
 
+    in_one_pass = False
+    """whether the rows of both are encoded together, which on a GPU takes half of the kernels"""
+
     def __init__(self, setup: Setup) -> None:
         super().__init__(setup)
         self.objective = objective = setup.method.objective
@@ -58,6 +61,10 @@ class _TwoPasses(Task):
         """One pass for each of ``nodes``: the blocks that the encoder gives for them, projected and of length 1."""
         noise, shared = self.sources["noise"], self.shared
         with products_in(self.execution.encoder_precision, self.device):
+            if shared is None and self.in_one_pass:
+                blocks = self._projected(self._encoded(torch.cat(nodes), noise))
+                passes = zip(*(block.split([len(some) for some in nodes]) for block in blocks), strict=True)
+                return [list(rows) for rows in passes]
             if shared is None:
                 return [self._projected(self._encoded(some, noise)) for some in nodes]
             here = [shared.holds(some) for some in nodes]
@@ -140,7 +147,9 @@ class SampledKinshipTask(_TwoPasses):
         self.lists: ShortLists = setup.prepared
         self.nodes, self.count = setup.graph.num_nodes, setup.method.sampling.anchors
         self.sources["sampling"] = generator(setup.seed, "sampling", setup.device)
-        self.view = whole_graph(setup.graph) if self.sees_edges else isolated(self.count, setup.device)
+        self.in_one_pass = on_gpu_row_by_row(setup) and not self.sees_edges
+        rows = 2 * self.count if self.in_one_pass else self.count
+        self.view = whole_graph(setup.graph) if self.sees_edges else isolated(rows, setup.device)
         self.rows = rows_of(self.x)
 
     def loss(self) -> Tensor:
@@ -156,6 +165,11 @@ class SampledKinshipTask(_TwoPasses):
             encoder(self.x, self.view, noise)[nodes] if self.sees_edges else encoder(self.rows(nodes), self.view, noise)
         )
         return encoded
+
+
+def on_gpu_row_by_row(setup: Setup) -> bool:
+    """Whether a GPU runs an encoder that gives a row the same whatever rows are encoded with it."""
+    return setup.device.type == "cuda" and declares(setup.method.encoder, "shares_rows")
 
 
 def rows_of(x: Features | Pieces, density: float | None = None) -> Callable[[Tensor], Any]:

@@ -1,0 +1,51 @@
+"""Settings that depend on whether neighbours in a graph are alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from graphkin.errors import check_range
+from graphkin.graphs.alikeness import Alikeness
+from graphkin.support.components import register
+
+PREFIX = "unlike_"
+NO_NOISE = 1.1
+"""times the variance of noise from which on features are taken to say something"""
+
+
+@register("ByAlikeness")
+@dataclass(frozen=True)
+class ByAlikeness:
+    """Other settings for graphs whose neighbours are hardly more alike than other nodes (docs/kin.md).
+
+    Where neighbours are less alike than ``unlike_below``, ``unlike_beta`` takes the place of ``beta`` and ``unlike_free`` that
+    of ``free``; none keeps what there is. Where features are like noise, edges alone can be trusted, and nothing changes.
+    """
+
+    unlike_below: float = 0.08
+    unlike_beta: float | None = 1.0
+    unlike_free: tuple[str, ...] | None = ("x", "hop1*0.4", "hop2*0.3", "ppr0.2*0.3")
+
+    def __post_init__(self) -> None:
+        check_range("unlike_below", self.unlike_below, at_least=0, at_most=1)
+
+    def settings_for(self, found: Alikeness | None) -> dict[str, Any]:
+        """The settings that take the place of others."""
+        if found is None or found.neighbours >= self.unlike_below or found.features < NO_NOISE:
+            return {}
+        instead = {"beta": self.unlike_beta, "free": self.unlike_free}
+        return {name: value for name, value in instead.items() if value is not None}
+
+    def reason(self, found: Alikeness | None) -> str | None:
+        """What took the place of other settings, and why."""
+        settings = self.settings_for(found)
+        if not settings or found is None:
+            return None
+        told = ", ".join(f"{name}={_shown(value)}" for name, value in settings.items())
+        known = f"{found.neighbours:.2f}, below {self.unlike_below:g}"
+        return f"{told} (neighbours are hardly more alike than other nodes: {known})"
+
+
+def _shown(value: Any) -> str:
+    return ",".join(value) if isinstance(value, tuple) else f"{value:g}"
