@@ -241,3 +241,29 @@ def test_sparse_features_give_the_same(small: Graph) -> None:
     assert torch.equal(matrix.short_rows(rows, matrix.longest_row), matrix.rows(rows))
     one, other = (fit(replace(small, x=x), KIN, device="cpu", anchors=9) for x in (matrix, matrix.to_dense()))
     assert one.losses == pytest.approx(other.losses, rel=1e-5)
+
+
+def test_both_passes_may_be_encoded_together(small: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a GPU does it: without dropout the same loss and gradient; with it, the passes still differ."""
+
+    def step(together: bool, dropout: float) -> tuple[Tensor, Tensor]:
+        monkeypatch.setattr("graphkin.objectives.kinship.tasks.on_gpu_row_by_row", lambda setup: together)
+        settings: dict[str, Any] = {
+            "hidden": 12,
+            "branch_width": 6,
+            "axes": 8,
+            "width": 16,
+            "projector": 8,
+            "anchors": 20,
+            "epochs": 1,
+        }
+        prepared = plan(small, "kin", device="cpu", dropout=dropout, **settings).prepare()
+        task = prepared.plan.method.objective.task(prepared.setup(0))
+        loss = task.loss()
+        loss.backward()
+        encoder: Any = task.modules["encoder"]
+        return loss.detach(), encoder.late[0].second.weight.grad
+
+    for one, other in zip(step(True, 0.0), step(False, 0.0), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
+    assert step(True, 0.5)[0] != step(True, 0.0)[0]

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from graphkin.errors import GraphError, SettingError
+from graphkin.graphs.alikeness import alikeness
 from graphkin.graphs.arrays import Features, row_scaled, smallest_entry
 from graphkin.graphs.graph import Graph
 from graphkin.graphs.recipes import needs_recipe
@@ -77,3 +78,15 @@ def prepared_features(method: Method, graph: Graph) -> Features:
     if smallest_entry(x) < 0:
         raise GraphError("feature_scale='rows' divides by row sums, which needs features >= 0; use 'none'.")
     return row_scaled(x).to(dtype=torch.float32)
+
+
+def suited(method: Method, graph: Graph) -> tuple[Method, str | None]:
+    """With the settings that depend on the graph, and what was chosen and why."""
+    size = graph.num_nodes, graph.num_features
+    chosen = method.configure(epochs=method.optimiser.epochs_on(*size))
+    reasons = [method.optimiser.reason(*size)]
+    if method.by_alikeness is not None:
+        found = alikeness(graph, prepared_features(chosen, graph))
+        chosen = chosen.configure(**method.by_alikeness.settings_for(found))
+        reasons.append(method.by_alikeness.reason(found))
+    return chosen, "; ".join(filter(None, reasons)) or None

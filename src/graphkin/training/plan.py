@@ -14,7 +14,6 @@ from torch.nn import ModuleDict
 
 from graphkin.errors import MemoryLimitError, SettingError, argument, check_text, printable
 from graphkin.execution import Execution, as_asked, decide, parse_memory, rows_among
-from graphkin.graphs.alikeness import alikeness
 from graphkin.graphs.graph import Graph
 from graphkin.graphs.inputs import GraphLike, as_graph
 from graphkin.graphs.recipes import Recipe, recipe_for
@@ -30,7 +29,7 @@ from graphkin.training.checkpoints import Checkpoint
 from graphkin.training.device import device_named
 from graphkin.training.fitted import Fitted
 from graphkin.training.loop import Curve, Watch, train
-from graphkin.training.modules import modules_for, prepared_features, scale_for
+from graphkin.training.modules import modules_for, prepared_features, scale_for, suited
 from graphkin.training.usable import check_usable
 
 PAGERANKS = ".pagerank"
@@ -238,11 +237,7 @@ def plan(
     recipe = recipe_for(graph) if scale == "columns" and not graph.prepared else None
     graph = graph if recipe is None else recipe.applied(graph)
     check_usable(graph, asked, own_similarity=similarity is not None)
-    epochs = asked.optimiser.epochs_on(graph.num_nodes, graph.num_features)
-    chosen = asked.configure(feature_scale=scale, epochs=epochs)
-    found = None if asked.by_alikeness is None else alikeness(graph, prepared_features(chosen, graph))
-    instead = {} if asked.by_alikeness is None else asked.by_alikeness.settings_for(found)
-    chosen = chosen.configure(**instead)
+    chosen, reason = suited(asked.configure(feature_scale=scale), graph)
     where, limit = device_named(device), parse_memory(memory)
     there = graph.to(where)
     own = own_similarity(similarity, graph, chosen, where)
@@ -250,9 +245,7 @@ def plan(
         execution = peers().from_first(lambda: _decided(there, chosen, where, limit, own))
     else:
         execution = peers().from_first(lambda: as_asked(there, chosen, where, own))
-    reasons = [asked.optimiser.reason(graph.num_nodes, graph.num_features)]
-    reasons += [] if asked.by_alikeness is None else [asked.by_alikeness.reason(found)]
-    return Plan(there, where, execution, own, asked.feature_scale, "; ".join(filter(None, reasons)) or None, recipe, features)
+    return Plan(there, where, execution, own, asked.feature_scale, reason, recipe, features)
 
 
 def _decided(graph: Graph, method: Method, device: torch.device, memory: int | None, own: NodeSimilarity | None) -> Execution:

@@ -49,6 +49,11 @@ class ShortLists:
             shares[rows, : columns.size(1)] = largest / total.clamp(min=torch.finfo(largest.dtype).tiny)
         return ShortLists(peers().complete(nodes), peers().complete(shares))
 
+    @staticmethod
+    def empty(nodes: int, device: torch.device) -> ShortLists:
+        """Of nodes that no other attracts."""
+        return ShortLists(torch.arange(nodes, dtype=torch.int32, device=device)[:, None], torch.zeros(nodes, 1, device=device))
+
     def draw(self, anchors: Tensor, source: torch.Generator, own: float = 0.0, drop: float = 0.0) -> Tensor:
         """One positive of every anchor [B], without waiting for the device.
 

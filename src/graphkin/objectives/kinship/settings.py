@@ -16,7 +16,7 @@ from graphkin.graphs.graph import Graph
 from graphkin.models.layers import Projector
 from graphkin.objectives.kernels.precision import PRECISIONS
 from graphkin.objectives.kinship.tasks import KinshipTask, SampledKinshipTask
-from graphkin.objectives.kinship.ways import draws_anchors, ways
+from graphkin.objectives.kinship.ways import draws_anchors, own_view_alone, ways
 from graphkin.objectives.objective import Objective, Setup, Task
 from graphkin.objectives.weighting import check_similarity, node_weights, use_edges
 from graphkin.similarity import NodeSimilarity, Similarity
@@ -100,6 +100,8 @@ class Kinship(Objective):
         self, graph: Graph, execution: Execution, similarity: NodeSimilarity | None = None, folder: Path | None = None
     ) -> NodeWeights | ShortLists:
         if draws_anchors(execution.method, graph.num_nodes):
+            if own_view_alone(execution.method):
+                return ShortLists.empty(graph.num_nodes, graph.edge_index.device)
             return ShortLists.of(node_weights(graph, execution, similarity, folder, read_once=True))
         weights = node_weights(graph, execution, similarity, folder)
         return weights.stored() if execution.stored == "weights" else weights

@@ -1,7 +1,8 @@
 """The ways in which Kinship can be computed on a graph, and what each of them takes.
 
 What changes the result least comes first: similarity and weights stored as N×N matrices; similarity alone, weights in blocks;
-anchors with one positive each, from short lists of the similarity of all pairs; and from those of the largest PageRanks.
+anchors with one positive each, from short lists of the similarity of all pairs; and from those of the largest PageRanks, or
+without lists.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ MOST_AT_ONCE = {"cpu": 10_000, "cuda": 200_000}
 MOST_LISTED = {"cpu": 30_000, "cuda": 300_000}
 """nodes of which all pairs are compared once, for short lists"""
 
+OWN_VIEW = {"own": 1.0}
+"""the settings for more of them whose similarity is that of features alone, which no short cut finds"""
+
 BLOCKS_OF_LISTS = 14
 """of pairs of nodes in float32 that are held at the peak while short lists are found"""
 
@@ -51,11 +55,18 @@ def ways(
             yield _all_nodes(graph, method, device, "nothing", ", in blocks")
             return
         method = method.configure(anchors=min(ANCHORS, nodes - 1))
-    largest: dict[str, Any] = {} if own is not None else getattr(method.objective.similarity, "shortcut", dict)()
-    if not (adapt and largest) or nodes <= MOST_LISTED[device.type]:
+    similarity = method.objective.similarity
+    largest: dict[str, Any] = {} if own is not None else getattr(similarity, "shortcut", dict)()
+    lists_all_pairs = own is None and not own_view_alone(method) and getattr(similarity, "of_all_pairs", False)
+    if not (adapt and lists_all_pairs) or nodes <= MOST_LISTED[device.type]:
         yield _some_nodes(graph, method, device)
-    if adapt and largest:
-        yield _some_nodes(graph, method.configure(**largest), device)
+    if adapt and lists_all_pairs:
+        yield _some_nodes(graph, method.configure(**(largest or OWN_VIEW)), device)
+
+
+def own_view_alone(method: Any) -> bool:
+    """Whether a node attracts nothing but its own other view, so that no list of others is needed."""
+    return bool(method.objective.own == 1 or method.objective.similarity is None)
 
 
 def _all_nodes(graph: Graph, method: MethodLike, device: torch.device, stored: Stored, words: str) -> Execution:
@@ -89,7 +100,8 @@ def _some_nodes(graph: Graph, method: MethodLike, device: torch.device) -> Execu
     mine = -(-count // processes)
     top_k = getattr(objective.similarity, "top_k", None)
     of_similar = top_k is not None and nodes > EXACT_TEMPERATURES[device.type]
-    lists = 8 * nodes * min(LENGTH_OF_SIMILAR if of_similar else LENGTH, nodes)
+    alone = own_view_alone(method)
+    lists = 8 * nodes * (1 if alone else min(LENGTH_OF_SIMILAR if of_similar else LENGTH, nodes))
     inputs = inputs_memory_of(method.encoder, nodes, graph.num_features, processes)
     form = _form(graph, method, device, count, rows=2 * count)
     step = kernel.memory(count, device, form[0], both_views=objective.both_views, computes_weights=False, drops=False)
@@ -98,12 +110,14 @@ def _some_nodes(graph: Graph, method: MethodLike, device: torch.device) -> Execu
         step += memory_of(method.encoder, nodes, edges, width)
     else:
         step += memory_of(method.encoder, mine, mine, width) + 2 * 4 * mine * graph.num_features
-    preparing = similarity_bytes(graph, method, "nothing", weights=False) + _listing(graph, method, device)
+    preparing = 0 if alone else similarity_bytes(graph, method, "nothing", weights=False) + _listing(graph, method, device)
     settling = embedding_memory_of(method.encoder, nodes, graph.num_features, processes) or 0
     if device.type == "cpu":  # where what a step took is free, but not given back
         settling += step + 30 * edges
     needs = lists + max(inputs + max(preparing, step), settling)
-    words = f"{count:,} anchors a step, each with one positive" + (f", {top_k:,} largest PageRanks of a node" if top_k else "")
+    positive = "its own other view" if alone else "one positive"
+    words = f"{count:,} anchors a step, each with {positive}"
+    words += f", {top_k:,} largest PageRanks of a node" if top_k and not alone else ""
     return _execution(words, method, device, 2 * count, form, needs, "nothing", waits=False)
 
 

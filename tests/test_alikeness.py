@@ -1,0 +1,174 @@
+"""Whether neighbours are alike, read without labels, and the settings that depend on it."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from graphkin import Graph, SparseMatrix, fit, load, method_named
+from graphkin.graphs import alikeness as looking
+from graphkin.graphs.alikeness import Alikeness, alikeness
+from graphkin.graphs.arrays import Features
+from graphkin.graphs.synthetic import community_graph
+from graphkin.methods import from_json, to_json
+from graphkin.methods.alike import ByAlikeness
+from graphkin.objectives.kinship import ways
+from graphkin.support import axes
+from graphkin.training.plan import plan
+
+UNLIKE = {"beta": 1.0, "free": ("x", "hop1*0.4", "hop2*0.3", "ppr0.2*0.3")}
+QUICK: dict[str, Any] = {"hidden": 12, "branch_width": 6, "width": 16, "axes": 8, "early": 2, "projector": 8, "epochs": 3}
+
+
+def by_definition(graph: Graph, x: Tensor) -> tuple[float, float]:
+    """In float64, dense, by loops over edges."""
+    rows = torch.nn.functional.normalize(x.double(), dim=1)
+    centred = rows - rows.mean(0)
+    values, vectors = torch.linalg.eigh(centred.T @ centred)
+    found = []
+    for axis in vectors.T.flip(0)[:64]:
+        pairs = [(float(rows[i] @ axis), float(rows[j] @ axis)) for i, j in graph.edge_index.T.tolist()]
+        mean = sum(a + b for a, b in pairs) / (2 * len(pairs))
+        spread = sum((a - mean) ** 2 + (b - mean) ** 2 for a, b in pairs) / 2
+        found.append(sum((a - mean) * (b - mean) for a, b in pairs) / spread)
+    noise = float(values.mean()) * (1 + math.sqrt(x.size(1) / len(x))) ** 2
+    return sum(sorted(found)[-4:]) / 4, float(values[-1]) / noise
+
+
+def dense(x: Features) -> Tensor:
+    return x.to_dense() if isinstance(x, SparseMatrix) else x
+
+
+def of(graph: Graph) -> Alikeness:
+    found = alikeness(graph, graph.x)
+    assert found is not None
+    return found
+
+
+def test_it_is_the_definition(small: Graph) -> None:
+    assert of(small) == pytest.approx(by_definition(small, dense(small.x)), rel=1e-4)
+
+
+def test_sparse_and_dense_features_and_any_order_of_nodes_give_the_same(small: Graph) -> None:
+    graph = community_graph(300, words=40)
+    x = dense(graph.x)
+    assert isinstance(graph.x, SparseMatrix)
+    assert alikeness(graph, x) == pytest.approx(of(graph), rel=1e-4)
+    order = torch.randperm(300, generator=torch.Generator().manual_seed(0))
+    place = torch.empty(300, dtype=torch.long).scatter_(0, order, torch.arange(300))
+    assert of(Graph.from_arrays(x[order], place[graph.edge_index])) == pytest.approx(of(graph), rel=1e-4)
+
+
+@pytest.mark.parametrize("narrowest", [8, 512])
+def test_some_nodes_and_edges_tell_about_all(narrowest: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever way the axes are found."""
+    monkeypatch.setattr(axes, "EXACT_UP_TO", narrowest)
+    graph = community_graph(6000, words=100, typical=0.4)
+    whole = of(graph)
+    monkeypatch.setattr(looking, "MOST_NODES", 3000)
+    monkeypatch.setattr(looking, "MOST_EDGES", 20_000)
+    assert of(graph) != whole
+    assert of(graph) == pytest.approx(whole, rel=0.15)
+
+
+@pytest.mark.parametrize(("mixing", "low", "high"), [(0.0, 0.5, 1.0), (0.5, 0.15, 0.6), (1.0, -0.05, 0.07)])
+def test_fewer_edges_within_classes_are_less_alike(mixing: float, low: float, high: float) -> None:
+    assert low < of(community_graph(2000, mixing=mixing, typical=0.6)).neighbours < high
+
+
+def test_noise_says_nothing(small: Graph) -> None:
+    draw = torch.Generator().manual_seed(0)
+    edges = community_graph(2000).edge_index
+    noise = of(Graph.from_arrays(torch.randn(2000, 100, generator=draw), edges))
+    assert noise.features == pytest.approx(1.0, abs=0.1) and noise.neighbours < 0.08
+    assert ByAlikeness().settings_for(noise) == {}
+    words = of(community_graph(2000, mixing=1.0, typical=0.6))
+    assert words.features > 2 and ByAlikeness().settings_for(words) == UNLIKE
+
+
+@pytest.mark.parametrize("x", [torch.ones(40, 3), torch.zeros(40, 3)])
+def test_features_that_do_not_differ_and_graphs_without_edges_are_not_judged(x: Tensor, small: Graph) -> None:
+    assert alikeness(small, x) is None
+    assert alikeness(Graph.from_arrays(dense(small.x), np.zeros((2, 0), np.int64)), small.x) is None
+    assert ByAlikeness().settings_for(None) == {} and ByAlikeness().reason(None) is None
+
+
+# what kin does with it
+
+
+@pytest.fixture(scope="module")
+def unlike() -> Graph:
+    return community_graph(400, mixing=1.0, typical=0.8, words=60, classes=5)
+
+
+def test_kin_trusts_features_where_neighbours_are_not_alike(unlike: Graph) -> None:
+    chosen = plan(unlike, "kin", device="cpu")
+    assert {name: chosen.method.settings()[name] for name in UNLIKE} == UNLIKE
+    (line,) = [line for line in chosen.lines() if line.startswith("chosen")]
+    assert "beta=1, free=x,hop1*0.4,hop2*0.3,ppr0.2*0.3 (neighbours are hardly more alike than other nodes: " in line
+    assert "epochs" in line
+
+
+def test_kin_trusts_edges_where_neighbours_are_alike(small: Graph) -> None:
+    chosen = plan(small, "kin", device="cpu")
+    default = method_named("kin").settings()
+    assert all(chosen.method.settings()[name] == default[name] for name in UNLIKE)
+    assert not any("alike" in line for line in chosen.lines())
+
+
+def test_a_setting_that_is_given_holds_on_every_graph(unlike: Graph) -> None:
+    given = plan(unlike, "kin", device="cpu", beta=0.5).method.settings()
+    assert given["beta"] == 0.5 and given["free"] == UNLIKE["free"]
+    off = plan(unlike, "kin", device="cpu", unlike_below=0.0).method.settings()
+    assert off["beta"] == 0.7
+    other = plan(unlike, "kin", device="cpu", unlike_beta=0.9, unlike_free="none").method.settings()
+    assert other["beta"] == 0.9 and other["free"] == method_named("kin").settings()["free"]
+
+
+def test_a_fit_and_its_model_keep_what_was_chosen(unlike: Graph, tmp_path: Path) -> None:
+    fitted = fit(unlike, "kin", device="cpu", **QUICK)
+    fitted.save(tmp_path / "model.graphkin")
+    loaded = load(tmp_path / "model.graphkin")
+    assert loaded.method.settings()["beta"] == 1.0
+    torch.testing.assert_close(loaded.embed(unlike), fitted.embed(unlike))
+
+
+def test_methods_of_earlier_versions_know_nothing_of_it() -> None:
+    method = method_named("kin")
+    told = json.loads(json.dumps(to_json(method)))
+    assert from_json(told) == method
+    del told["by_alikeness"]
+    assert from_json(told).by_alikeness is None
+    assert "by_alikeness" not in to_json(method_named("grace+"))
+
+
+def test_features_alone_are_compared_with_all_nodes_only_while_these_are_few(
+    unlike: Graph, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beyond, a node attracts its own other view, and no list of similar nodes is made."""
+    few = plan(unlike, "kin", device="cpu", anchors=100, **QUICK)
+    assert few.method.settings()["own"] == 0.4 and few.execution.change is None
+    monkeypatch.setitem(ways.MOST_LISTED, "cpu", 300)
+    many = plan(unlike, "kin", device="cpu", anchors=100, **QUICK)
+    assert many.method.settings()["own"] == 1.0
+    assert many.execution.change is not None and "own=1.0 instead of 0.4" in many.execution.change
+    assert "each with its own other view" in many.execution.words
+    prepared = many.prepare()
+    assert prepared.for_objective.nodes.shape == (400, 1) and not prepared.for_objective.shares.any()
+    (fitted,) = prepared.train([0]).fitted
+    assert prepared.embed(fitted).isfinite().all()
+
+
+def test_lists_that_are_not_made_draw_as_those_that_are(unlike: Graph) -> None:
+    """With ``own=1`` both give every anchor itself."""
+    chosen = plan(unlike, "kin", device="cpu", anchors=100, own=1.0, **QUICK)
+    lists = chosen.prepare().for_objective
+    anchors = torch.arange(0, 400, 7)
+    assert torch.equal(lists.draw(anchors, torch.Generator().manual_seed(0), own=1.0), anchors)
