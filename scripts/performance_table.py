@@ -29,6 +29,11 @@ def pairs(nodes: int, width: int, features: int = 0) -> float:
     return 24 * nodes**2 * width / BF16 + 4 * nodes**2 * features / TF32
 
 
+def between_views(nodes: int, width: int) -> float:
+    """10 N²d operations of Kinship in bf16."""
+    return 10 * nodes**2 * width / BF16
+
+
 def encoder(nodes: int, features: int, hidden: int, rate: float = FP32) -> float:
     """Products of two views, forward and backward; the first layer needs no gradient in its input."""
     products = 2 * features * 2 * hidden + 3 * (2 * hidden * hidden + 2 * hidden * hidden)
@@ -89,6 +94,22 @@ LINES = [
         "flex_attention",
         "–",
         pairs(19717, 256),
+    ),
+    Line(
+        "Kinship, N = 19,717, d = 256, one positive each",
+        on_gpu(19717, "kinship", 256),
+        "fused bf16",
+        "dense",
+        "≤ 3 ms",
+        between_views(19717, 256),
+    ),
+    Line(
+        "Kinship, N = 19,717, d = 256, positives stored",
+        on_gpu(19717, "kinship-stored", 256),
+        "fused bf16",
+        "dense",
+        "–",
+        between_views(19717, 256),
     ),
     Line(
         "N = 19,717, d = 256, stored, products in float32",

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from graphkin.methods import GRACE as GRACE
     from graphkin.methods import GRAPH_MLP as GRAPH_MLP
     from graphkin.methods import METHODS as METHODS
+    from graphkin.methods import ByAlikeness as ByAlikeness
     from graphkin.methods import Method as Method
     from graphkin.methods import Optimiser as Optimiser
     from graphkin.methods import declare as declare
@@ -94,6 +95,7 @@ _HOMES = {
     "BatchNormGCN": "models.encoders",
     "Bootstrap": "objectives.bootstrap",
     "Branches": "models.encoders",
+    "ByAlikeness": "methods",
     "CRITERIA": "tuning.criteria",
     "Canonical": "objectives.canonical",
     "Clusters": "uses.cluster",

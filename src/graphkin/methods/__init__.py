@@ -1,5 +1,6 @@
 """Methods as values: components put together, their settings, their names."""
 
+from graphkin.methods.alike import ByAlikeness
 from graphkin.methods.method import Method, ideal, plus
 from graphkin.methods.optimiser import Optimiser
 from graphkin.methods.presets import METHODS, base_name, declare, method_named, presets, search_table
@@ -12,6 +13,7 @@ __all__ = [
     "GRACE",
     "GRAPH_MLP",
     "METHODS",
+    "ByAlikeness",
     "Method",
     "Optimiser",
     "base_name",
