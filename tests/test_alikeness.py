@@ -97,7 +97,7 @@ def test_noise_says_nothing(small: Graph) -> None:
 def test_features_that_do_not_differ_and_graphs_without_edges_are_not_judged(x: Tensor, small: Graph) -> None:
     assert alikeness(small, x) is None
     assert alikeness(Graph.from_arrays(dense(small.x), np.zeros((2, 0), np.int64)), small.x) is None
-    assert ByAlikeness().settings_for(None) == {} and ByAlikeness().reason(None) is None
+    assert ByAlikeness().settings_for(None) == {}
 
 
 # what kin does with it
@@ -114,6 +114,14 @@ def test_kin_trusts_features_where_neighbours_are_not_alike(unlike: Graph) -> No
     (line,) = [line for line in chosen.lines() if line.startswith("chosen")]
     assert "beta=1, free=x,hop1*0.4,hop2*0.3,ppr0.2*0.3 (neighbours are hardly more alike than other nodes: " in line
     assert "epochs" in line
+
+
+def test_smoothed_features_lead_with_the_features_themselves_there(unlike: Graph, small: Graph) -> None:
+    chosen = plan(unlike, "diffusion", device="cpu")
+    assert chosen.method.settings()["free"] == UNLIKE["free"]
+    (line,) = [line for line in chosen.lines() if line.startswith("chosen")]
+    assert "free=x," in line and "beta" not in line
+    assert plan(small, "diffusion", device="cpu").chosen is None
 
 
 def test_kin_trusts_edges_where_neighbours_are_alike(small: Graph) -> None:

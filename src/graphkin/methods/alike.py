@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,19 +31,16 @@ class ByAlikeness:
     def __post_init__(self) -> None:
         check_range("unlike_below", self.unlike_below, at_least=0, at_most=1)
 
-    def settings_for(self, found: Alikeness | None) -> dict[str, Any]:
-        """The settings that take the place of others."""
+    def settings_for(self, found: Alikeness | None, known: Collection[str] = ("beta", "free")) -> dict[str, Any]:
+        """The settings, among those that a method knows, that take the place of others."""
         if found is None or found.neighbours >= self.unlike_below or found.features < NO_NOISE:
             return {}
         instead = {"beta": self.unlike_beta, "free": self.unlike_free}
-        return {name: value for name, value in instead.items() if value is not None}
+        return {name: value for name, value in instead.items() if value is not None and name in known}
 
-    def reason(self, found: Alikeness | None) -> str | None:
+    def reason(self, found: Alikeness, instead: dict[str, Any]) -> str:
         """What took the place of other settings, and why."""
-        settings = self.settings_for(found)
-        if not settings or found is None:
-            return None
-        told = ", ".join(f"{name}={_shown(value)}" for name, value in settings.items())
+        told = ", ".join(f"{name}={_shown(value)}" for name, value in instead.items())
         known = f"{found.neighbours:.2f}, below {self.unlike_below:g}"
         return f"{told} (neighbours are hardly more alike than other nodes: {known})"
 

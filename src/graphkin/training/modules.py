@@ -87,6 +87,8 @@ def suited(method: Method, graph: Graph) -> tuple[Method, str | None]:
     reasons = [method.optimiser.reason(*size)]
     if method.by_alikeness is not None:
         found = alikeness(graph, prepared_features(chosen, graph))
-        chosen = chosen.configure(**method.by_alikeness.settings_for(found))
-        reasons.append(method.by_alikeness.reason(found))
+        instead = method.by_alikeness.settings_for(found, chosen.settings())
+        if found is not None and instead:
+            chosen = chosen.configure(**instead)
+            reasons.append(method.by_alikeness.reason(found, instead))
     return chosen, "; ".join(filter(None, reasons)) or None
