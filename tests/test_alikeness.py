@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphkin import Graph, SparseMatrix, fit, load, method_named
+from graphkin import Graph, InputError, SparseMatrix, fit, load, method_named
 from graphkin.graphs import alikeness as looking
 from graphkin.graphs.alikeness import Alikeness, alikeness
 from graphkin.graphs.arrays import Features
@@ -138,6 +138,25 @@ def test_a_setting_that_is_given_holds_on_every_graph(unlike: Graph) -> None:
     assert off["beta"] == 0.7
     other = plan(unlike, "kin", device="cpu", unlike_beta=0.9, unlike_free="none").method.settings()
     assert other["beta"] == 0.9 and other["free"] == method_named("kin").settings()["free"]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "problem"),
+    [
+        ("unlike_below", 1.5, "unlike_below must be"),
+        ("unlike_beta", -0.1, "unlike_beta must be"),
+        ("unlike_free", "hop0", "smoothed features must be"),
+        ("unlike_free", ("x*nan",), "weight"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused_on_every_graph(name: str, value: Any, problem: str, small: Graph) -> None:
+    with pytest.raises(InputError, match=problem):
+        plan(small, "kin", device="cpu", **{name: value})
+
+
+def test_a_single_piece_may_be_given_as_a_word(unlike: Graph) -> None:
+    chosen = plan(unlike, "kin", device="cpu", unlike_free="hop1")
+    assert chosen.method.settings()["free"] == ("hop1",) and "free=hop1 (" in str(chosen.chosen)
 
 
 def test_a_fit_and_its_model_keep_what_was_chosen(unlike: Graph, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from graphkin.graphs.catalogue import DATASETS
 from graphkin.methods import method_named
 from graphkin.training import kept
 from graphkin.training.fit import fit
-from scripts import performance_table, results_pages, scale_tables
+from scripts import kin_tables, performance_table, results_pages, scale_tables
 from tests.documents import ROOT, blocks, page, part_of_cora, run_shown
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -168,6 +168,10 @@ def test_kin_stands_beside_the_bar_once_it_was_run(monkeypatch: pytest.MonkeyPat
 @pytest.mark.slow
 def test_the_kin_page_says_where_kin_was_run() -> None:
     assert results_pages.kin_page(KIN) == KIN
+
+
+def test_the_tables_of_the_kin_page_are_those_of_its_studies() -> None:
+    assert kin_tables.page(KIN) == KIN
 
 
 def test_the_kin_page_tells_what_the_first_version_reached() -> None:

@@ -54,7 +54,8 @@ def alikeness(graph: Graph, x: Features) -> Alikeness | None:
     first = float(axes[:, 0] @ gram(axes[:, :1])[:, 0])
     noise = total / width * (1 + math.sqrt(width / count)) ** 2
     edges = graph.edge_index[:, _drawn(graph.edge_index.size(1), MOST_EDGES, source).to(graph.edge_index.device)]
-    ends = [unit_length(_some_rows(x, some)) @ axes for some in edges]
+    nodes, place = edges.unique(return_inverse=True)
+    ends = (unit_length(_some_rows(x, nodes)) @ axes)[place]
     return Alikeness(_correlation(*ends).topk(min(COUNTED, axes.size(1))).values.mean().item(), first / noise)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from graphkin.errors import check_range
 from graphkin.graphs.alikeness import Alikeness
+from graphkin.models.encoders import Branches
 from graphkin.support.components import register
 
 PREFIX = "unlike_"
@@ -26,10 +27,16 @@ class ByAlikeness:
 
     unlike_below: float = 0.08
     unlike_beta: float | None = 1.0
-    unlike_free: tuple[str, ...] | None = ("x", "hop1*0.4", "hop2*0.3", "ppr0.2*0.3")
+    unlike_free: tuple[str, ...] | str | None = ("x", "hop1*0.4", "hop2*0.3", "ppr0.2*0.3")
 
     def __post_init__(self) -> None:
         check_range("unlike_below", self.unlike_below, at_least=0, at_most=1)
+        if self.unlike_beta is not None:
+            check_range("unlike_beta", self.unlike_beta, at_least=0, at_most=1)
+        if isinstance(self.unlike_free, str):
+            object.__setattr__(self, "unlike_free", (self.unlike_free,))
+        if self.unlike_free is not None:
+            Branches(free=self.unlike_free)  # which refuses what is no piece
 
     def settings_for(self, found: Alikeness | None, known: Collection[str] = ("beta", "free")) -> dict[str, Any]:
         """The settings, among those that a method knows, that take the place of others."""

@@ -15,6 +15,7 @@ from graphkin.graphs.recipes import needs_recipe
 from graphkin.methods import Method
 from graphkin.models.encoder import features_for, inputs_of, learned_from, trained_widths_of
 from graphkin.models.views import whole_graph
+from graphkin.support.parallel import peers
 from graphkin.support.randomness import generator
 
 
@@ -86,7 +87,7 @@ def suited(method: Method, graph: Graph) -> tuple[Method, str | None]:
     chosen = method.configure(epochs=method.optimiser.epochs_on(*size))
     reasons = [method.optimiser.reason(*size)]
     if method.by_alikeness is not None:
-        found = alikeness(graph, prepared_features(chosen, graph))
+        found = peers().from_first(lambda: alikeness(graph, prepared_features(method, graph)))
         instead = method.by_alikeness.settings_for(found, chosen.settings())
         if found is not None and instead:
             chosen = chosen.configure(**instead)
