@@ -33,10 +33,10 @@ class ByAlikeness:
         check_range("unlike_below", self.unlike_below, at_least=0, at_most=1)
         if self.unlike_beta is not None:
             check_range("unlike_beta", self.unlike_beta, at_least=0, at_most=1)
-        if isinstance(self.unlike_free, str):
-            object.__setattr__(self, "unlike_free", (self.unlike_free,))
         if self.unlike_free is not None:
-            Branches(free=self.unlike_free)  # which refuses what is no piece
+            several = (self.unlike_free,) if isinstance(self.unlike_free, str) else self.unlike_free
+            Branches(free=several)  # which refuses what is no piece
+            object.__setattr__(self, "unlike_free", several)
 
     def settings_for(self, found: Alikeness | None, known: Collection[str] = ("beta", "free")) -> dict[str, Any]:
         """The settings, among those that a method knows, that take the place of others."""
