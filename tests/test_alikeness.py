@@ -24,6 +24,7 @@ from graphkin.support import axes
 from graphkin.training.plan import plan
 
 UNLIKE = {"beta": 1.0, "free": ("x", "hop1*0.4", "hop2*0.3", "ppr0.2*0.3")}
+NOISE = {"beta": 0.0, "free": ("hop8", "ppr0.05*0.5"), "branches": ("ppr0.05", "hop4+hop8")}
 QUICK: dict[str, Any] = {"hidden": 12, "branch_width": 6, "width": 16, "axes": 8, "early": 2, "projector": 8, "epochs": 3}
 
 
@@ -88,16 +89,16 @@ def test_noise_says_nothing(small: Graph) -> None:
     edges = community_graph(2000).edge_index
     noise = of(Graph.from_arrays(torch.randn(2000, 100, generator=draw), edges))
     assert noise.features == pytest.approx(1.0, abs=0.1) and noise.neighbours < 0.08
-    assert ByAlikeness().settings_for(noise) == {}
+    assert ByAlikeness().settings_for(noise, NOISE) == NOISE
     words = of(community_graph(2000, mixing=1.0, typical=0.6))
-    assert words.features > 2 and ByAlikeness().settings_for(words) == UNLIKE
+    assert words.features > 2 and ByAlikeness().settings_for(words, NOISE) == UNLIKE
 
 
 @pytest.mark.parametrize("x", [torch.ones(40, 3), torch.zeros(40, 3)])
 def test_features_that_do_not_differ_and_graphs_without_edges_are_not_judged(x: Tensor, small: Graph) -> None:
     assert alikeness(small, x) is None
     assert alikeness(Graph.from_arrays(dense(small.x), np.zeros((2, 0), np.int64)), small.x) is None
-    assert ByAlikeness().settings_for(None) == {}
+    assert ByAlikeness().settings_for(None, NOISE) == {}
 
 
 # what kin does with it
@@ -124,6 +125,19 @@ def test_smoothed_features_lead_with_the_features_themselves_there(unlike: Graph
     assert plan(small, "diffusion", device="cpu").chosen is None
 
 
+@pytest.mark.parametrize("x", [torch.randn(400, 60, generator=torch.Generator().manual_seed(1)), torch.eye(400)])
+def test_kin_trusts_edges_alone_where_features_are_noise(x: Tensor) -> None:
+    """Also where every node has a feature of its own."""
+    graph = Graph.from_arrays(x, community_graph(400, mixing=0.2, classes=4).edge_index)
+    chosen = plan(graph, "kin", device="cpu", anchors=100, **{**QUICK, "axes": 32})
+    assert {name: chosen.method.settings()[name] for name in NOISE} == NOISE
+    assert "beta=0, free=hop8,ppr0.05*0.5, branches=ppr0.05,hop4+hop8 (the features look like noise)" in str(chosen.chosen)
+    prepared = chosen.prepare()
+    (fitted,) = prepared.train([0]).fitted
+    assert prepared.embed(fitted).isfinite().all()
+    assert plan(graph, "kin", device="cpu", branches=("x",)).method.settings()["branches"] == ("x",)
+
+
 def test_kin_trusts_edges_where_neighbours_are_alike(small: Graph) -> None:
     chosen = plan(small, "kin", device="cpu")
     default = method_named("kin").settings()
@@ -147,6 +161,8 @@ def test_a_setting_that_is_given_holds_on_every_graph(unlike: Graph) -> None:
         ("unlike_beta", -0.1, "unlike_beta must be"),
         ("unlike_free", "hop0", "smoothed features must be"),
         ("unlike_free", ("x*nan",), "weight"),
+        ("noise_beta", 2, "noise_beta must be"),
+        ("noise_branches", ("x+hop100",), "smoothed features must be"),
     ],
 )
 def test_settings_that_cannot_be_are_refused_on_every_graph(name: str, value: Any, problem: str, small: Graph) -> None:

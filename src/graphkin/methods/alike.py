@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from graphkin.errors import check_range
 from graphkin.graphs.alikeness import Alikeness
 from graphkin.models.encoders import Branches
-from graphkin.support.components import register
+from graphkin.support.components import LATER, register
 
-PREFIX = "unlike_"
+UNLIKE, NOISE = "unlike_", "noise_"
+"""before the names of settings that take the place of others: where neighbours are not alike, and where features are noise"""
 NO_NOISE = 1.1
 """times the variance of noise from which on features are taken to say something"""
 
@@ -21,35 +22,52 @@ NO_NOISE = 1.1
 class ByAlikeness:
     """Other settings for graphs whose neighbours are hardly more alike than other nodes (docs/kin.md).
 
-    Where neighbours are less alike than ``unlike_below``, ``unlike_beta`` takes the place of ``beta`` and ``unlike_free`` that
-    of ``free``; none keeps what there is. Where features are like noise, edges alone can be trusted, and nothing changes.
+    Where neighbours are less alike than ``unlike_below``, features are trusted instead of edges: ``unlike_beta`` takes the
+    place of ``beta`` and ``unlike_free`` that of ``free``. Where that is because features are like noise, edges are trusted
+    instead of features, and ``noise_beta``, ``noise_free`` and ``noise_branches`` are used. None keeps what there is.
     """
 
     unlike_below: float = 0.08
     unlike_beta: float | None = 1.0
     unlike_free: tuple[str, ...] | str | None = ("x", "hop1*0.4", "hop2*0.3", "ppr0.2*0.3")
+    noise_beta: float | None = field(default=0.0, metadata=LATER)
+    noise_free: tuple[str, ...] | str | None = field(default=("hop8", "ppr0.05*0.5"), metadata=LATER)
+    noise_branches: tuple[str, ...] | str | None = field(default=("ppr0.05", "hop4+hop8"), metadata=LATER)
 
     def __post_init__(self) -> None:
         check_range("unlike_below", self.unlike_below, at_least=0, at_most=1)
-        if self.unlike_beta is not None:
-            check_range("unlike_beta", self.unlike_beta, at_least=0, at_most=1)
-        if self.unlike_free is not None:
-            several = (self.unlike_free,) if isinstance(self.unlike_free, str) else self.unlike_free
-            Branches(free=several)  # which refuses what is no piece
-            object.__setattr__(self, "unlike_free", several)
+        for name in ("unlike_beta", "noise_beta"):
+            if getattr(self, name) is not None:
+                check_range(name, getattr(self, name), at_least=0, at_most=1)
+        for name in ("unlike_free", "noise_free", "noise_branches"):
+            given = getattr(self, name)
+            if given is not None:
+                several = (given,) if isinstance(given, str) else given
+                part: dict[str, Any] = {name.partition("_")[2]: several}
+                Branches(**part)  # which refuses what is no piece
+                object.__setattr__(self, name, several)
 
-    def settings_for(self, found: Alikeness | None, known: Collection[str] = ("beta", "free")) -> dict[str, Any]:
+    def settings_for(self, found: Alikeness | None, known: Collection[str]) -> dict[str, Any]:
         """The settings, among those that a method knows, that take the place of others."""
-        if found is None or found.neighbours >= self.unlike_below or found.features < NO_NOISE:
+        if found is None or found.neighbours >= self.unlike_below:
             return {}
-        instead = {"beta": self.unlike_beta, "free": self.unlike_free}
+        prefix = UNLIKE if found.features >= NO_NOISE else NOISE
+        names = [entry.name for entry in fields(self) if entry.name.startswith(prefix) and entry.name != "unlike_below"]
+        instead = {name.removeprefix(prefix): getattr(self, name) for name in names}
         return {name: value for name, value in instead.items() if value is not None and name in known}
 
     def reason(self, found: Alikeness, instead: dict[str, Any]) -> str:
         """What took the place of other settings, and why."""
         told = ", ".join(f"{name}={_shown(value)}" for name, value in instead.items())
+        if found.features < NO_NOISE:
+            return f"{told} (the features look like noise)"
         known = f"{found.neighbours:.2f}, below {self.unlike_below:g}"
         return f"{told} (neighbours are hardly more alike than other nodes: {known})"
+
+
+def instead_of(name: str) -> tuple[str, str]:
+    """The settings that may take the place of this one."""
+    return f"{UNLIKE}{name}", f"{NOISE}{name}"
 
 
 def _shown(value: Any) -> str:

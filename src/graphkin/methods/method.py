@@ -8,7 +8,7 @@ from typing import Any
 
 from graphkin.errors import SettingError, check_choice, unknown
 from graphkin.execution import Sampling
-from graphkin.methods.alike import PREFIX, ByAlikeness
+from graphkin.methods.alike import ByAlikeness, instead_of
 from graphkin.methods.optimiser import Optimiser
 from graphkin.models.encoder import Encoder, check_encoder
 from graphkin.models.views import TwoViews
@@ -91,7 +91,7 @@ class Method:
         for name in settings:
             if name not in known:
                 raise unknown(f"setting for {self.name}", name, known)
-        settings = {f"{PREFIX}{name}": None for name in settings if f"{PREFIX}{name}" in known} | settings
+        settings = {other: None for name in settings for other in instead_of(name) if other in known} | settings
         configured: Method = _configured(self, settings)
         return configured
 
