@@ -177,7 +177,7 @@ def test_a_plan_says_which_form_is_used(with_a_gpu: torch.device) -> None:
         fused, exact = first_way(**asked), first_way(precision="float32", **asked)
         assert (fused.kernel, fused.encoder_precision, fused.recorded) == ("fused bf16", "tf32", True)
         assert exact.kernel == "blocked float32" and 0 < fused.needs < exact.needs
-    assert first_way(anchors=2048).kernel == "blocked float32"
+    assert first_way(anchors=2048).kernel == "blocked tf32"
     assert first_way(both_views=True).kernel == "blocked tf32"
 
 
