@@ -40,7 +40,7 @@ def by_definition(graph: Graph, x: Tensor) -> tuple[float, float]:
         spread = sum((a - mean) ** 2 + (b - mean) ** 2 for a, b in pairs) / 2
         found.append(sum((a - mean) * (b - mean) for a, b in pairs) / spread)
     noise = float(values.mean()) * (1 + math.sqrt(x.size(1) / len(x))) ** 2
-    return sum(sorted(found)[-4:]) / 4, float(values[-1]) / noise
+    return sum(sorted(found)[-4:]) / 4, float(values[-1]) / noise if x.size(1) > 50 else math.inf
 
 
 def dense(x: Features) -> Tensor:
@@ -54,7 +54,8 @@ def of(graph: Graph) -> Alikeness:
 
 
 def test_it_is_the_definition(small: Graph) -> None:
-    assert of(small) == pytest.approx(by_definition(small, dense(small.x)), rel=1e-4)
+    for graph in (small, community_graph(120, words=60)):
+        assert of(graph) == pytest.approx(by_definition(graph, dense(graph.x)), rel=1e-4)
 
 
 def test_sparse_and_dense_features_and_any_order_of_nodes_give_the_same(small: Graph) -> None:
@@ -92,6 +93,20 @@ def test_noise_says_nothing(small: Graph) -> None:
     assert ByAlikeness().settings_for(noise, NOISE) == NOISE
     words = of(community_graph(2000, mixing=1.0, typical=0.6))
     assert words.features > 2 and ByAlikeness().settings_for(words, NOISE) == UNLIKE
+
+
+def test_few_features_are_never_taken_for_noise() -> None:
+    """Each may say something of its own, and then they look like it."""
+    x = torch.randn(2000, looking.FEW, generator=torch.Generator().manual_seed(0))
+    found = of(Graph.from_arrays(x, community_graph(2000).edge_index))
+    assert found.features == math.inf and found.neighbours < 0.08
+    assert ByAlikeness().settings_for(found, NOISE) == UNLIKE
+
+
+def test_what_a_method_does_without_stays_so_where_features_are_noise() -> None:
+    graph = Graph.from_arrays(torch.eye(400), community_graph(400, mixing=0.2, classes=4).edge_index)
+    chosen = plan(graph, "diffusion", device="cpu", axes=32).method.settings()
+    assert chosen["free"] == NOISE["free"] and chosen["branches"] == ()
 
 
 @pytest.mark.parametrize("x", [torch.ones(40, 3), torch.zeros(40, 3)])

@@ -19,13 +19,16 @@ AXES, COUNTED = 64, 4
 """principal axes of the features that are looked at, and how many of them count: those in which neighbours are most alike"""
 MOST_NODES, MOST_EDGES = 10_000, 30_000
 """that are looked at"""
+FEW = 50
+"""features, each of which may say something of its own: they are never taken for noise"""
 
 
 class Alikeness(NamedTuple):
     neighbours: float
     """how alike neighbours are: 1 if they agree, 0 if they are no more alike than other nodes"""
     features: float
-    """variance along the first axis of the features, in times of the largest that independent noise would have"""
+    """variance along the first axis of the features, in times of the largest that independent noise would have; infinite where
+    there are few"""
 
 
 def alikeness(graph: Graph, x: Features) -> Alikeness | None:
@@ -52,11 +55,12 @@ def alikeness(graph: Graph, x: Features) -> Alikeness | None:
         return None
     axes = principal_axes(gram, width, min(AXES, width), rows.device)
     first = float(axes[:, 0] @ gram(axes[:, :1])[:, 0])
-    noise = total / width * (1 + math.sqrt(width / count)) ** 2
+    noise = total / width * (1 + math.sqrt(width / count)) ** 2 if width > FEW else 0.0
     edges = graph.edge_index[:, _drawn(graph.edge_index.size(1), MOST_EDGES, source).to(graph.edge_index.device)]
     nodes, place = edges.unique(return_inverse=True)
     ends = (unit_length(_some_rows(x, nodes)) @ axes)[place]
-    return Alikeness(_correlation(*ends).topk(min(COUNTED, axes.size(1))).values.mean().item(), first / noise)
+    neighbours = _correlation(*ends).topk(min(COUNTED, axes.size(1))).values.mean().item()
+    return Alikeness(neighbours, first / noise if noise else math.inf)
 
 
 def _correlation(one: Tensor, other: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -47,14 +47,14 @@ class ByAlikeness:
                 Branches(**part)  # which refuses what is no piece
                 object.__setattr__(self, name, several)
 
-    def settings_for(self, found: Alikeness | None, known: Collection[str]) -> dict[str, Any]:
-        """The settings, among those that a method knows, that take the place of others."""
+    def settings_for(self, found: Alikeness | None, known: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings that take the place of a method's ``known`` ones; what is empty there stays so."""
         if found is None or found.neighbours >= self.unlike_below:
             return {}
         prefix = UNLIKE if found.features >= NO_NOISE else NOISE
         names = [entry.name for entry in fields(self) if entry.name.startswith(prefix) and entry.name != "unlike_below"]
         instead = {name.removeprefix(prefix): getattr(self, name) for name in names}
-        return {name: value for name, value in instead.items() if value is not None and name in known}
+        return {name: value for name, value in instead.items() if value is not None and known.get(name, ()) != ()}
 
     def reason(self, found: Alikeness, instead: dict[str, Any]) -> str:
         """What took the place of other settings, and why."""
