@@ -94,6 +94,18 @@ def _seconds(value: float) -> str:
     return f"{value / 60:.0f} min" if value >= 600 else f"{value:.1f} s" if value >= 1 else f"{1000 * value:.0f} ms"
 
 
+def estimates_table() -> str:
+    latest = {(row["method"], row["nodes"], row["graph"]): row for row in rows("estimates")}
+    lines = ["| nodes | method | estimated | taken | | estimated | taken | |", "|---" * 8 + "|"]
+    for (method, nodes, _), row in sorted(latest.items(), key=lambda entry: (entry[0][0] != "kin", *entry[0])):
+        cells = [f"{nodes:,}", method]
+        for unit, shown in (("seconds", _seconds), ("bytes", lambda count: f"{count / 2**30:.2f} GiB")):
+            expected, taken = row[f"estimated {unit}"], row[unit]
+            cells += [shown(expected), shown(taken), f"{100 * (expected / taken - 1):+.0f} %".replace("-", "−")]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
 def top_k_table() -> str:
     latest = {(row["graph"], row["top_k"]): row for row in rows("top_k")}
     graphs = list(dict.fromkeys(graph for graph, _ in latest))
@@ -143,6 +155,7 @@ def page(text: str) -> str:
         ("sampled", sampled_table()),
         ("processes", processes_table()),
         ("scale", scale_table()),
+        ("estimates", estimates_table()),
         ("paper", paper_table()),
     ):
         start = f"<!-- {name} -->\n"

@@ -40,7 +40,8 @@ from graphkin.graphs.catalogue import Dataset
 from graphkin.graphs.graph import Graph
 from graphkin.objectives.weighting import node_similarity
 from graphkin.training.fit import fit
-from graphkin.training.plan import Prepared, plan
+from graphkin.training.plan import plan
+from graphkin.training.prepared import Prepared
 from tests.killed_at import AtCall, die, ended, replace_everywhere, start, words
 from tests.test_protocols import NEAREST
 from tests.wording import told

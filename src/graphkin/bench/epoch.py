@@ -14,7 +14,8 @@ from graphkin.graphs.graph import Graph
 from graphkin.methods import Method
 from graphkin.objectives.objective import Task
 from graphkin.training.loop import train
-from graphkin.training.plan import Prepared, plan
+from graphkin.training.plan import plan
+from graphkin.training.prepared import Prepared
 
 EPOCHS = {"cpu": 5, "cuda": 200}
 LARGE_GRAPH_EPOCHS = 20

@@ -30,7 +30,8 @@ from graphkin.support.environment import commit, environment
 from graphkin.support.memory import peak_memory
 from graphkin.support.progress import Style
 from graphkin.training.fitted import Fitted
-from graphkin.training.plan import Plan, Prepared, plan
+from graphkin.training.plan import Plan, plan
+from graphkin.training.prepared import Prepared
 
 CURVE_POINTS = 32
 

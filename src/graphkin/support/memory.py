@@ -1,9 +1,11 @@
-"""How much memory a stretch of code takes at its peak."""
+"""How much memory a stretch of code takes at its peak, and memory that goes back to the system."""
 
 from __future__ import annotations
 
+import ctypes
+import functools
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -38,6 +40,23 @@ def peak_memory(device: torch.device, every: float = 0.002) -> Iterator[list[int
             done.set()
             watcher.join()
             peak[0] = max(peak[0] or 0, _resident())
+
+
+def give_back() -> None:
+    """Return to the system what is free: glibc keeps free memory that lies between blocks in use."""
+    trim = _trim()
+    if trim is not None:
+        trim(0)
+
+
+@functools.cache
+def _trim() -> Callable[[int], int] | None:
+    """None where the C library is another."""
+    try:
+        found: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
+    except (AttributeError, OSError, TypeError):
+        return None
+    return found
 
 
 def _resident() -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import statistics
 import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
@@ -26,6 +27,8 @@ from graphkin.training.checkpoints import Checkpoint
 LOOK_EVERY = {"cpu": 1, "cuda": 32}
 """epochs between two looks at the loss; on a GPU a look waits for all work that was queued"""
 EPOCHS_BEFORE_RECORDING = 3
+FEWEST_TIMED, MOST_TIMED, TIMED_FOR = 3, 20, 0.5
+"""steps that tell how long a step takes, and seconds after which no more are needed"""
 
 
 T = TypeVar("T")
@@ -101,6 +104,18 @@ def train(
     for run in runs:
         run.check_parameters()
     return [Curve(run.losses[: run.epoch].tolist(), run.epoch < epochs, stopped, run.seconds_before + spent()) for run in runs]
+
+
+def timed_steps(task: Task, method: Method, device: torch.device) -> float:
+    """Seconds of a step, of a task that is not used afterwards."""
+    run = _Run(task, method, device, 0)
+    run.step()  # which warms up
+    found: list[float] = []
+    while len(found) < FEWEST_TIMED or (len(found) < MOST_TIMED and sum(found) < TIMED_FOR):
+        start = time.perf_counter()
+        run.step()
+        found.append(time.perf_counter() - start)
+    return statistics.median(found)
 
 
 class _Run:

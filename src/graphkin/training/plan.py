@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
-from torch.nn import ModuleDict
 
 from graphkin.errors import MemoryLimitError, SettingError, argument, check_text, printable
 from graphkin.execution import Execution, as_asked, decide, parse_memory, rows_among
@@ -20,16 +18,16 @@ from graphkin.graphs.recipes import Recipe, recipe_for
 from graphkin.methods import Method, base_name, key_form, method_named, presets, read_settings
 from graphkin.methods.saved import is_settings_file
 from graphkin.models.encoder import features_for, inputs_of, learned_from
-from graphkin.models.views import whole_graph
-from graphkin.objectives.objective import Setup
 from graphkin.similarity import NodeSimilarity, as_similarity
+from graphkin.support.memory import give_back
 from graphkin.support.parallel import peers
-from graphkin.support.progress import Style
+from graphkin.support.progress import Style, tell
 from graphkin.training.checkpoints import Checkpoint
 from graphkin.training.device import device_named
+from graphkin.training.duration import WHOLE, duration, duration_before, is_told
 from graphkin.training.fitted import Fitted
-from graphkin.training.loop import Curve, Watch, train
-from graphkin.training.modules import modules_for, prepared_features, scale_for, suited
+from graphkin.training.modules import prepared_features, scale_for, suited
+from graphkin.training.prepared import Prepared
 from graphkin.training.usable import check_usable
 
 PAGERANKS = ".pagerank"
@@ -81,7 +79,12 @@ class Plan:
 
         Of several processes the first has them. Where they share rows, all must take the blocks.
         """
+        told, small = is_told(self, progress, checkpoint), self.graph.num_nodes <= WHOLE
+        if told and not small:
+            tell(progress, [f"time: {duration_before(self)}"])
         prepared = self.prepare(None if checkpoint is None else Path(f"{checkpoint}{PAGERANKS}"))
+        if told and small:
+            tell(progress, [f"time: {duration(prepared)}"])
         checkpoints = [] if checkpoint is None else [self.checkpoint(checkpoint, every, seed)]
         (fitted,) = prepared.train([seed], progress, self.title, checkpoints=checkpoints).fitted
         takes_part = peers().first or rows_among(self.method).size > 1
@@ -100,119 +103,14 @@ class Plan:
         start = time.perf_counter()
         given = similarity if self.own is None else self.own
         for_objective = self.method.objective.prepare(self.graph, self.execution, given, folder)
+        of_objective = time.perf_counter() - start
+        give_back()
         x = features_for(self.method.encoder, prepared_features(self.method, self.graph))
         found = peers().from_first(lambda: _on_cpu(learned_from(self.method.encoder, self.graph, x)))
         learned = {name: value.to(self.device) for name, value in found.items()}
         inputs = inputs_of(self.method.encoder, self.graph, x, learned, rows_among(self.method))
-        return Prepared(self, for_objective, inputs, learned, time.perf_counter() - start)
-
-
-class Trained(NamedTuple):
-    fitted: list[Fitted]
-    stop_wanted: bool
-    """Ctrl-C was pressed"""
-
-
-@dataclass(frozen=True)
-class Prepared:
-    """A plan with all that its runs share, such as similarity and weights."""
-
-    plan: Plan
-    for_objective: Any
-    x: Any
-    """what the encoder takes"""
-    learned: dict[str, torch.Tensor]
-    """what the encoder found on the graph"""
-    seconds: float
-    """that preparing took"""
-
-    def groups(self, seeds: Sequence[int]) -> Iterator[Sequence[int]]:
-        """Seeds that are trained together."""
-        together = self.plan.execution.together
-        return (seeds[first : first + together] for first in range(0, len(seeds), together))
-
-    def setup(self, seed: int, graph: Graph | None = None) -> Setup:
-        """What the run of a seed starts from; ``graph`` may have training labels of its own."""
-        plan = self.plan
-        graph = graph or plan.graph
-        modules = modules_for(plan.method, graph.num_features, self._classes, seed).to(plan.device)
-        for name, value in self.learned.items():
-            modules["encoder"].get_buffer(name).copy_(value)
-        return Setup(graph, self.x, self.for_objective, plan.execution, modules, seed, plan.device)
-
-    def train(
-        self,
-        seeds: Sequence[int],
-        progress: Style = "none",
-        title: str = "",
-        graphs: Sequence[Graph] | None = None,
-        checkpoints: Sequence[Checkpoint] = (),
-        watch: Watch[list[Fitted]] | None = None,
-    ) -> Trained:
-        """Train one group, side by side; ``graphs`` may give every seed training labels of its own.
-
-        ``watch`` sees copies of the modules as they are after an epoch; they do not change the training.
-        """
-        plan, method = self.plan, self.plan.method
-        graphs = graphs or [plan.graph] * len(seeds)
-        tasks = [method.objective.task(self.setup(seed, graph)) for graph, seed in zip(graphs, seeds, strict=True)]
-
-        def look(epoch: int) -> None:
-            assert watch is not None
-            watch.look([self._fitted(copy.deepcopy(task.modules), seed) for task, seed in zip(tasks, seeds, strict=True)])
-
-        within = None if watch is None else Watch(watch.epochs, look)
-        if method.objective.trains:
-            curves = train(tasks, method, plan.device, progress, title, checkpoints, within)
-        else:
-            curves = [Curve() for _ in tasks]
-        fitted = [self._fitted(task.finish(), seed, curve) for task, curve, seed in zip(tasks, curves, seeds, strict=True)]
-        return Trained(fitted, curves[0].stop_wanted)
-
-    def _fitted(self, modules: ModuleDict, seed: int, curve: Curve | None = None) -> Fitted:
-        """Without a ``curve``, from the middle of training."""
-        plan = self.plan
-        encoder: Any = modules["encoder"]
-        if hasattr(encoder, "settle"):
-            encoder.settle(self.x, whole_graph(plan.graph))
-        return Fitted(
-            method=plan.method,
-            modules=modules.cpu(),
-            num_features=plan.graph.num_features,
-            num_classes=self._classes,
-            seed=seed,
-            feature_names=plan.graph.feature_names,
-            losses=() if curve is None else tuple(curve.losses),
-            interrupted=curve is None or curve.interrupted,
-            seconds={} if curve is None else {"prepare": self.seconds, "train": curve.seconds},
-            kernel=plan.execution.kernel,
-            execution=plan.execution.record(),
-            own_similarity=None if plan.own is None else plan.own.digest(),
-            recipe=plan.recipe,
-            features=plan.features,
-        )
-
-    def embed(self, fitted: Fitted) -> torch.Tensor:
-        """``fitted.embed(graph)`` on the graph of training, without computing again what the encoder takes."""
-        return torch.cat(list(self.embed_in_blocks(fitted)))
-
-    @torch.no_grad()
-    def embed_in_blocks(self, fitted: Fitted) -> Iterator[torch.Tensor]:
-        """The rows of :meth:`embed` in their order, some at a time."""
-        encoder: Any = fitted.modules["encoder"]
-        if not hasattr(encoder, "embed"):
-            yield from fitted.embed_in_blocks(self.plan.graph.to(fitted.device))
-            return
-        home, view = fitted.device, whole_graph(self.plan.graph)
-        encoder.to(self.plan.device).eval()
-        blocks = encoder.embed_in_blocks(self.x, view) if hasattr(encoder, "embed_in_blocks") else [encoder.embed(self.x, view)]
-        for rows in blocks:
-            yield rows.to(home)
-        encoder.to(home)
-
-    @property
-    def _classes(self) -> int:
-        return self.plan.graph.num_classes if self.plan.method.needs_labels else 0
+        give_back()
+        return Prepared(self, for_objective, inputs, learned, time.perf_counter() - start, of_objective)
 
 
 def plan(

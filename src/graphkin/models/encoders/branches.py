@@ -158,7 +158,7 @@ class Branches:
         """
         bytes_of_row, held = stored_as(nodes * self.branch_width).itemsize * self.branch_width, -(-nodes // processes)
         averaged = bytes_of_row * (2 * (self.blocks - len(self.branches)) * held + (nodes if processes == 1 else 2 * nodes))
-        rows = 4 * min(nodes, SAMPLE) * 2 * max(self.whole_width(num_features))
+        rows = 4 * min(nodes, SAMPLE) * 3 * max(self.whole_width(num_features))
         return self._smoothed_bytes(nodes, num_features, processes) + averaged + rows + 3 * 4 * nodes * NARROWEST
 
     def _smoothed_bytes(self, nodes: int, num_features: int, processes: int) -> int:

@@ -33,6 +33,9 @@ MOST_LISTED = {"cpu": 30_000, "cuda": 300_000}
 OWN_VIEW = {"own": 1.0}
 """the settings for more of them whose similarity is that of features alone, which no short cut finds"""
 
+KEPT_OF_STEP = 1 / 3
+"""of the memory of a step on a CPU, what is still in use after training: parameters with their moments, and workspaces"""
+
 BLOCKS_OF_LISTS = 14
 """of pairs of nodes in float32 that are held at the peak while short lists are found"""
 
@@ -112,8 +115,8 @@ def _some_nodes(graph: Graph, method: MethodLike, device: torch.device) -> Execu
         step += memory_of(method.encoder, mine, mine, width) + 2 * 4 * mine * graph.num_features
     preparing = 0 if alone else similarity_bytes(graph, method, "nothing", weights=False) + _listing(graph, method, device)
     settling = embedding_memory_of(method.encoder, nodes, graph.num_features, processes) or 0
-    if device.type == "cpu":  # where what a step took is free, but not given back
-        settling += step + 30 * edges
+    if device.type == "cpu":
+        settling += int(KEPT_OF_STEP * step) + 30 * edges
     needs = lists + max(inputs + max(preparing, step), settling)
     positive = "its own other view" if alone else "one positive"
     words = f"{count:,} anchors a step, each with {positive}"
