@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
-from graphkin import Graph, SparseMatrix, fit
+from graphkin import GRACE, Graph, SparseMatrix, fit
 from graphkin.graphs.synthetic import community_graph
+from graphkin.models.views import View
 from graphkin.similarity import as_similarity
 from graphkin.training import duration as durations
 from graphkin.training.duration import SMALLEST, WHOLE, Duration, duration, duration_before, is_told, stand_in
@@ -114,6 +116,28 @@ def test_it_is_told_where_progress_is_shown_and_changes_nothing(small: Graph, ca
     silent = fit(small, "kin", device="cpu", progress=False, **QUICK)
     assert "time:" not in capsys.readouterr().err
     assert told.losses == silent.losses and torch.equal(told.embed(small), silent.embed(small))
+
+
+def test_the_global_random_state_stays_as_it_was(small: Graph) -> None:
+    """An encoder of one's own may draw from it."""
+
+    @dataclass(frozen=True)
+    class Careless:
+        def build(self, num_features: int, generator: torch.Generator) -> nn.Module:
+            return CarelessEncoder(num_features)
+
+    class CarelessEncoder(nn.Sequential):
+        def __init__(self, num_features: int) -> None:
+            super().__init__(nn.Dropout(0.5), nn.Linear(num_features, 8))
+
+        def forward(self, x: torch.Tensor, view: View, generator: torch.Generator | None = None) -> torch.Tensor:
+            embeddings: torch.Tensor = super().forward(view.masked(x))
+            return embeddings
+
+    prepared = plan(small, replace(GRACE, encoder=Careless()), device="cpu", epochs=40).prepare()
+    before = torch.get_rng_state()
+    duration(prepared)
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_a_large_graph_is_told_before_it_is_prepared(small: Graph, monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:

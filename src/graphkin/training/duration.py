@@ -70,7 +70,7 @@ def duration(prepared: Prepared) -> Duration:
 
 
 def duration_before(planned: Plan) -> Duration:
-    """Of a plan on a large graph, before anything is computed for it."""
+    """Of a plan on a large graph, from its stand-in, before anything is computed for it."""
     method, nodes = planned.method, planned.graph.num_nodes
     part = min(max(SMALLEST, nodes // SHARE), LARGEST)
     ratio = nodes / part
@@ -103,8 +103,10 @@ def stand_in(graph: Graph, nodes: int) -> Graph:
 
 
 def _step(prepared: Prepared) -> float:
+    """Also of an encoder that draws from PyTorch's global state, which is as it was afterwards."""
     plan = prepared.plan
-    return timed_steps(plan.method.objective.task(prepared.setup(seed=0)), plan.method, plan.device)
+    with torch.random.fork_rng(devices=[]):
+        return timed_steps(plan.method.objective.task(prepared.setup(seed=0)), plan.method, plan.device)
 
 
 def _embedding(prepared: Prepared) -> float:
