@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -157,7 +158,7 @@ def _smoothed(adjacency: SparseMatrix, x: Features, names: list[str], among: Pee
     kept = stored_as(x.shape[0] * x.shape[1]) if x.dtype == torch.float32 else x.dtype
     first, last = among.bounds(x.shape[0])
     found = {name: torch.empty(last - first, x.shape[1], dtype=kept, device=x.device) for name in names}
-    fill_columns(found, x, lambda columns: dict(_smoothed_columns(adjacency, columns, names)), among)
+    fill_columns(found, x, lambda columns: _smoothed_columns(adjacency, columns, names), among)
     for name, piece in found.items():
         for rows in piece.split(ROWS):
             values = rows.to(x.dtype)
@@ -177,9 +178,7 @@ def _own_rows(x: Features, among: Peers) -> Features:
 def _smoothed_columns(adjacency: SparseMatrix, x: Tensor, names: list[str]) -> Iterator[tuple[str, Tensor]]:
     matches = [(name, NAME.fullmatch(name)) for name in names]
     hops = {name: int(match["hops"]) for name, match in matches if match and match["hops"]}
-    for name, power in zip(hops, powers(adjacency, x, hops.values()), strict=True):
-        assert isinstance(power, Tensor)
-        yield name, power
+    yield from zip(hops, cast(list[Tensor], powers(adjacency, x, hops.values())), strict=True)
     alphas = {name: float(match["alpha"]) for name, match in matches if match and match["alpha"]}
     if alphas:
         yield from zip(alphas, pagerank_diffusions(adjacency, x, list(alphas.values())), strict=True)

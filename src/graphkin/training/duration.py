@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -103,21 +103,22 @@ def stand_in(graph: Graph, nodes: int) -> Graph:
 
 
 def _step(prepared: Prepared) -> float:
-    """Also of an encoder that draws from PyTorch's global state, which is as it was afterwards."""
     plan = prepared.plan
-    with torch.random.fork_rng(devices=[]):
+    with _random_state_kept():
         return timed_steps(plan.method.objective.task(prepared.setup(seed=0)), plan.method, plan.device)
 
 
 def _embedding(prepared: Prepared) -> float:
     """Of an untrained encoder, which takes as long."""
-    return _seconds(lambda: prepared.embed(prepared.untrained(seed=0)))
-
-
-def _seconds(work: Callable[[], Any]) -> float:
     start = time.perf_counter()
-    work()
+    with _random_state_kept():
+        prepared.embed(prepared.untrained(seed=0))
     return time.perf_counter() - start
+
+
+def _random_state_kept() -> AbstractContextManager[None]:
+    """For encoders that draw from PyTorch's global state."""
+    return torch.random.fork_rng(devices=[])
 
 
 def _shown(seconds: float) -> str:

@@ -18,6 +18,7 @@ from graphkin.models.noise import Noise
 from graphkin.models.pieces import Pieces, some_rows, stored_as, width_of_piece
 from graphkin.models.views import View
 from graphkin.support.axes import principal_axes
+from graphkin.support.memory import give_back
 from graphkin.support.randomness import generator as source_of
 from graphkin.support.sparse import SparseMatrix
 
@@ -85,7 +86,8 @@ class BranchesEncoder(nn.Module):
             (self.free_axes, lambda some: self._free_rows(x, some)),
         ):
             if axes.numel():
-                found = principal_axes(_gram(rows, x, nodes), axes.size(0), axes.size(1), axes.device)
+                gram = _gram(rows, axes.size(0), x, nodes)
+                found = principal_axes(gram, axes.size(0), axes.size(1), axes.device)
                 axes.copy_(x.among.broadcast(found, rank=0))
 
     def embed(self, x: Pieces, view: View) -> Tensor:
@@ -137,6 +139,7 @@ class BranchesEncoder(nn.Module):
                     unit = x.among.gather(self._unit_outputs(branch, self.settings.branches[place], x), x.nodes)
                     outputs += [in_columns(way, unit if way is ways[-1] else unit.clone(), x.among) for way in ways]
             found.append(outputs)
+        give_back()
         return found
 
     def _unit_outputs(self, branch: nn.Module, name: str, x: Pieces) -> Tensor:
@@ -161,9 +164,12 @@ class BranchesEncoder(nn.Module):
         )
 
 
-def _gram(rows: Callable[[Tensor], Tensor], x: Pieces, nodes: Tensor) -> Callable[[Tensor], Tensor]:
+def _gram(rows: Callable[[Tensor], Tensor], width: int, x: Pieces, nodes: Tensor) -> Callable[[Tensor], Tensor]:
     """The product with a sample and its transpose, from the rows of the sample that each process holds."""
-    sample = torch.cat([rows(some) for some in (nodes[x.holds(nodes)] - x.first).split(ROWS)])
+    places = nodes[x.holds(nodes)] - x.first
+    sample = torch.empty(len(places), width, device=x.device)
+    for some, found in zip(places.split(ROWS), sample.split(ROWS), strict=True):
+        found.copy_(rows(some))
 
     def gram(directions: Tensor) -> Tensor:
         product = sample.T @ (sample @ directions)
