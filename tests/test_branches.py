@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,20 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from graphkin import GRACE, GRAPH_MLP, Branches, Fitted, Graph, Kinship, Method, Optimiser, SparseMatrix, fit, method_named
+from graphkin import (
+    GRACE,
+    GRAPH_MLP,
+    Branches,
+    Fitted,
+    Graph,
+    Kinship,
+    Method,
+    Optimiser,
+    SparseMatrix,
+    fit,
+    load,
+    method_named,
+)
 from graphkin.errors import SettingError
 from graphkin.evaluation.baselines import untrained
 from graphkin.graphs.diffusion import pagerank_diffusion_plain
@@ -32,6 +46,7 @@ KINDS = {
     "features as they are": replace(SMALL, axes=16, few_features=0),
     "few features": replace(SMALL, axes=16),
     "diffused outputs": replace(SMALL, diffuse_outputs=0.2),
+    "averaged over hops": replace(SMALL, smooth_hops=2),
     "batch norm": replace(SMALL, norm="batch"),
     "no norm": replace(SMALL, norm="none", smooth_outputs=False),
     "one branch": replace(SMALL, branches=("hop1+ppr0.2",)),
@@ -177,6 +192,29 @@ def test_outputs_are_diffused(small: Graph) -> None:
     expected = F.normalize(torch.cat(rows, dim=1), dim=1)
     found = fitted.embed(small)
     torch.testing.assert_close(found @ found.T, expected @ expected.T, atol=1e-3, rtol=0)
+
+
+@pytest.mark.parametrize("hops", [1, 2])
+def test_a_quarter_of_the_learned_part_is_averaged(small: Graph, hops: int) -> None:
+    encoder = replace(SMALL, branches=("hop1",), free=(), width=10, smooth_hops=hops, few_features=0)
+    fitted = fit(small, method_of(encoder), device="cpu")
+    module_, scaled = fitted.modules["encoder"], features(small) / features(small).sum(1, keepdim=True)
+    pieces = encoder.inputs(small, scaled, encoder.learn(small, scaled))
+    stages = [module_.get_submodule(stage)[0]([pieces["hop1"]]) for stage in ("early", "late")]  # type: ignore[index]
+    learned = torch.cat([F.normalize(rows, dim=1) for rows in stages], dim=1) @ module_.get_buffer("learned_axes")
+    averaged = F.normalize(learned[:, :2], dim=1)
+    for _ in range(hops):
+        averaged = whole_graph(small).adjacency @ averaged
+    expected = torch.cat([F.normalize(learned[:, :8], dim=1), F.normalize(averaged, dim=1)], dim=1) / 2**0.5
+    torch.testing.assert_close(fitted.embed(small), expected, atol=1e-4, rtol=0)
+
+
+def test_models_without_averages_over_hops_are_read(small: Graph, tmp_path: Path) -> None:
+    """They do not name the setting."""
+    fitted = fit(small, KIN, device="cpu")
+    fitted.save(tmp_path / "model.graphkin")
+    assert b"smooth_hops" not in (tmp_path / "model.graphkin").read_bytes()
+    assert torch.equal(load(tmp_path / "model.graphkin").embed(small), fitted.embed(small))
 
 
 def test_the_lengths_of_few_features_are_not_lost() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import torch
@@ -12,7 +12,7 @@ from graphkin.errors import SettingError, check_choice, check_flag, check_range,
 from graphkin.graphs.arrays import Features
 from graphkin.graphs.diffusion import NARROWEST
 from graphkin.graphs.graph import Graph
-from graphkin.models.encoders.branches_module import SAMPLE, BranchesEncoder, parts_of
+from graphkin.models.encoders.branches_module import AVERAGED, SAMPLE, BranchesEncoder, parts_of
 from graphkin.models.layers import NORMS
 from graphkin.models.pieces import (
     FEATURES,
@@ -25,7 +25,7 @@ from graphkin.models.pieces import (
     stored_as,
     width_of_piece,
 )
-from graphkin.support.components import register
+from graphkin.support.components import LATER, register
 from graphkin.support.parallel import ALONE, Peers
 
 
@@ -40,6 +40,9 @@ class Branches:
     neighbours; with ``diffuse_outputs`` above 0, what every branch gives is also diffused by PageRank with this restart
     probability. The branches as they were after ``early`` epochs stay beside those of the end: long training, which some graphs
     need, takes from others what they had early.
+
+    With ``smooth_hops`` above 0, a quarter of the learned dimensions are the leading ones, averaged so often over
+    neighbours.
 
     "hop2*0.4" among ``free`` counts Â²x with weight 0.4. Branches and free parts have half of the width each, both along their
     principal axes. ``axes`` is how many features are smoothed at most; more are first reduced to this many axes.
@@ -60,6 +63,7 @@ class Branches:
     axes: int = 512
     few_features: int = 50
     diffuse_outputs: float = 0.0
+    smooth_hops: int = field(default=0, metadata=LATER)
 
     takes_sparse: ClassVar[bool] = True
     recordable: ClassVar[bool] = True
@@ -88,6 +92,7 @@ class Branches:
             check_range("diffuse_outputs", self.diffuse_outputs, at_least=SMALLEST_RESTART, at_most=1)
         for name in ("early", "few_features"):
             check_whole(name, getattr(self, name), at_least=0)
+        check_whole("smooth_hops", self.smooth_hops, at_least=0, at_most=99)
 
     @property
     def weighted(self) -> list[tuple[str, float]]:
@@ -154,11 +159,15 @@ class Branches:
     def embedding_memory(self, nodes: int, num_features: int, processes: int = 1) -> int:
         """Bytes of the smoothed features, of averaged outputs, of the rows from which axes are found, and of columns at work.
 
+        With ``smooth_hops``, of the learned part of all rows too.
+
         The embeddings are not among them: they go to their file in blocks.
         """
         bytes_of_row, held = stored_as(nodes * self.branch_width).itemsize * self.branch_width, -(-nodes // processes)
         averaged = bytes_of_row * (2 * (self.blocks - len(self.branches)) * held + (nodes if processes == 1 else 2 * nodes))
         rows = 4 * min(nodes, SAMPLE) * 3 * max(self.whole_width(num_features))
+        learned = self.parts_width(num_features)[0] if self.smooth_hops else 0
+        rows += stored_as(nodes * learned).itemsize * learned * held + 4 * (learned // AVERAGED) * nodes
         return self._smoothed_bytes(nodes, num_features, processes) + averaged + rows + 3 * 4 * nodes * NARROWEST
 
     def _smoothed_bytes(self, nodes: int, num_features: int, processes: int) -> int:

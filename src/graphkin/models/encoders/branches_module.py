@@ -29,6 +29,8 @@ SAMPLE = 16_384
 """nodes from which the axes of an embedding are found"""
 ROWS = 8192
 """nodes that are embedded at a time"""
+AVERAGED = 4
+"""With ``smooth_hops``, one of so many learned dimensions is an average over neighbours."""
 
 
 class BranchesEncoder(nn.Module):
@@ -97,8 +99,8 @@ class BranchesEncoder(nn.Module):
     @torch.no_grad()
     def embed_in_blocks(self, x: Pieces, view: View) -> Iterator[Tensor]:
         """The rows of :meth:`embed` in their order, some at a time. Processes that share them take all of them together."""
-        smoothed, among = self._smoothed(x, view), x.among
-        mine = (self._embedded(x, smoothed, some) for some in torch.arange(len(x), device=x.device).split(ROWS))
+        learned, among = self._learned_part(x, view), x.among
+        mine = (self._embedded(x, learned, some) for some in torch.arange(len(x), device=x.device).split(ROWS))
         if among.size == 1:
             yield from mine
             return
@@ -108,14 +110,37 @@ class BranchesEncoder(nn.Module):
             rows = computed if rank == among.rank else computed.new_empty(last - first, width)
             yield from (among.broadcast(some, rank) for some in rows.split(ROWS))
 
-    def _embedded(self, x: Pieces, smoothed: list[list[Tensor]], some: Tensor) -> Tensor:
-        halves = []
-        if self.learned_axes.numel():
-            halves.append(F.normalize(self._learned_rows(x, smoothed, some) @ self.learned_axes, dim=1))
+    def _embedded(self, x: Pieces, learned: Callable[[Tensor], Tensor] | None, some: Tensor) -> Tensor:
+        halves = [] if learned is None else [learned(some)]
         if self.free_axes.numel():
             free = self._free_rows(x, some) @ self.free_axes
             halves.append(free if "length" in self.found else F.normalize(free, dim=1))
         return torch.cat(halves, dim=1)
+
+    def _learned_part(self, x: Pieces, view: View) -> Callable[[Tensor], Tensor] | None:
+        """What branches give along their axes, at some places: the last quarter of the columns averaged over several hops."""
+        if not self.learned_axes.numel():
+            return None
+        smoothed, width = self._smoothed(x, view), self.learned_axes.size(1)
+        averaged_width = width // AVERAGED if self.settings.smooth_hops else 0
+
+        def along_axes(some: Tensor) -> Tensor:
+            return self._learned_rows(x, smoothed, some) @ self.learned_axes
+
+        if not averaged_width:
+            return lambda some: F.normalize(along_axes(some), dim=1)
+        found = torch.empty(len(x), width, dtype=stored_as(x.nodes * width), device=x.device)
+        for some in torch.arange(len(x), device=x.device).split(ROWS):
+            found[some] = along_axes(some).to(found.dtype)
+        leading = x.among.gather(F.normalize(found[:, :averaged_width].float(), dim=1), x.nodes)
+
+        def average(block: Tensor) -> Tensor:
+            for _ in range(self.settings.smooth_hops):
+                block = view.adjacency @ block
+            return block
+
+        averaged, own = in_columns(average, leading, x.among), found[:, : width - averaged_width]
+        return lambda some: torch.cat([F.normalize(part[some].float(), dim=1) for part in (own, averaged)], dim=1) / 2**0.5
 
     def _outputs(self, branches: nn.ModuleList, x: Pieces, noise: Noise | None = None) -> list[Tensor]:
         named = zip(branches, self.settings.branches, strict=True)
