@@ -19,6 +19,7 @@ from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.neighbors import kneighbors_graph
 from sklearn.preprocessing import StandardScaler
 
+from graphkin import Graph
 from graphkin.experiments import experiments_named
 from graphkin.experiments.reproduce import open_graphs, reproduce
 from graphkin.experiments.store import Store
@@ -104,6 +105,11 @@ def _words(draw: np.random.Generator, labels: np.ndarray, share: float) -> np.nd
 def _undirected(edges: np.ndarray) -> np.ndarray:
     once = np.unique(np.sort(edges[:, edges[0] != edges[1]], axis=0), axis=1)
     return np.concatenate([once, once[::-1]], axis=1).astype(np.int64)
+
+
+def graph(name: str) -> Graph:
+    x, edges, labels = GRAPHS[name]()
+    return Graph.from_arrays(x.astype(np.float32), _undirected(edges), labels)
 
 
 def main() -> None:

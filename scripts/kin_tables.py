@@ -63,13 +63,20 @@ def _mean(values: dict[str, list[float]], readout: str) -> float:
     return mean(mean(found) for name, found in values.items() if name.split("#")[0] == readout)
 
 
+def averages() -> str:
+    rows = [["graph", "best free", "none", "one hop", "two hops (kin)", "four hops"]]
+    for name, row in _read("averages")["graphs"].items():
+        rows.append([name, *(f"{row[key]:.1f}" for key in ("best free", "0", "1", "2", "4"))])
+    return table(*rows)
+
+
 def _read(name: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads((ROOT / "benchmarks" / "results" / f"{name}.json").read_text(encoding="utf-8"))
     return found
 
 
 def page(text: str) -> str:
-    for name, made in {"unseen": unseen, "altered": altered, "alikeness": studied}.items():
+    for name, made in {"unseen": unseen, "altered": altered, "alikeness": studied, "averages": averages}.items():
         text = between(f"<!-- {name} -->\n", text, made(), f"<!-- end of {name} -->")
     return text
 

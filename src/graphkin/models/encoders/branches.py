@@ -166,8 +166,10 @@ class Branches:
         bytes_of_row, held = stored_as(nodes * self.branch_width).itemsize * self.branch_width, -(-nodes // processes)
         averaged = bytes_of_row * (2 * (self.blocks - len(self.branches)) * held + (nodes if processes == 1 else 2 * nodes))
         rows = 4 * min(nodes, SAMPLE) * 3 * max(self.whole_width(num_features))
-        learned = self.parts_width(num_features)[0] if self.smooth_hops else 0
-        rows += stored_as(nodes * learned).itemsize * learned * held + 4 * (learned // AVERAGED) * nodes
+        if self.smooth_hops:
+            learned = self.parts_width(num_features)[0]
+            plain = learned - learned // AVERAGED
+            rows += stored_as(nodes * plain).itemsize * plain * held + 4 * (learned // AVERAGED) * nodes
         return self._smoothed_bytes(nodes, num_features, processes) + averaged + rows + 3 * 4 * nodes * NARROWEST
 
     def _smoothed_bytes(self, nodes: int, num_features: int, processes: int) -> int:

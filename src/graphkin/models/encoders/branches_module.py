@@ -122,25 +122,26 @@ class BranchesEncoder(nn.Module):
         if not self.learned_axes.numel():
             return None
         smoothed, width = self._smoothed(x, view), self.learned_axes.size(1)
-        averaged_width = width // AVERAGED if self.settings.smooth_hops else 0
+        averaged = width // AVERAGED if self.settings.smooth_hops else 0
+        axes = self.learned_axes[:, : width - averaged]
 
         def along_axes(some: Tensor) -> Tensor:
-            return self._learned_rows(x, smoothed, some) @ self.learned_axes
+            return self._learned_rows(x, smoothed, some) @ axes
 
-        if not averaged_width:
+        if not averaged:
             return lambda some: F.normalize(along_axes(some), dim=1)
-        found = torch.empty(len(x), width, dtype=stored_as(x.nodes * width), device=x.device)
+        plain = torch.empty(len(x), axes.size(1), dtype=stored_as(x.nodes * axes.size(1)), device=x.device)
         for some in torch.arange(len(x), device=x.device).split(ROWS):
-            found[some] = along_axes(some).to(found.dtype)
-        leading = x.among.gather(F.normalize(found[:, :averaged_width].float(), dim=1), x.nodes)
+            plain[some] = along_axes(some).to(plain.dtype)
 
         def average(block: Tensor) -> Tensor:
             for _ in range(self.settings.smooth_hops):
                 block = view.adjacency @ block
             return block
 
-        averaged, own = in_columns(average, leading, x.among), found[:, : width - averaged_width]
-        return lambda some: torch.cat([F.normalize(part[some].float(), dim=1) for part in (own, averaged)], dim=1) / 2**0.5
+        leading = x.among.gather(F.normalize(plain[:, :averaged].float(), dim=1), x.nodes)
+        parts = plain, in_columns(average, leading, x.among)
+        return lambda some: torch.cat([F.normalize(part[some].float(), dim=1) for part in parts], dim=1) / 2**0.5
 
     def _outputs(self, branches: nn.ModuleList, x: Pieces, noise: Noise | None = None) -> list[Tensor]:
         named = zip(branches, self.settings.branches, strict=True)
