@@ -48,6 +48,8 @@ class Execution:
     """whether a GPU records a step once and replays it"""
     together: int = 1
     """repeats that a GPU trains at a time"""
+    in_files: int = 0
+    """bytes of what the encoder takes that lie in files, which are mapped into memory"""
     needs: int = 0
     """bytes at the peak beside the graph, its features and what is in memory already"""
     estimate: int = 0
@@ -113,7 +115,7 @@ def decide(
     there = memory_in_use(device) + 2 * bytes_of(graph.x)
     found: list[Execution] = []
     for way in _ways(graph, method, device, similarity):
-        needs = max(way.needs, _embedding(graph, method, device))
+        needs = max(way.needs, _embedding(graph, method, device) - way.in_files)
         execution = replace(way, estimate=there + needs, memory=limit)
         by_rule = way.stored != "nothing" and memory is None
         if matrices_fit(graph.num_nodes, device, way.stored) if by_rule else execution.estimate <= limit:

@@ -9,8 +9,8 @@ An encoder may also take something else than features: ``inputs(graph, x, learne
 ``learn(graph, x)`` found on the graph of training. Buffers of the module with the same names keep that, and its ``learned()``
 gives it back. A module may have ``after_step()``, ``settle(inputs, view)``, called once after training, and
 ``embed(inputs, view)``, which then gives the embeddings; with ``embed_in_blocks(inputs, view)`` it gives their rows some at a
-time. What it takes it may say in bytes: ``memory(nodes, edges)`` of
-a step, ``inputs_memory`` and ``embedding_memory(nodes, num_features)``, ``parameter_bytes(num_features)``.
+time. What it takes it may say in bytes: ``memory(nodes, edges)`` of a step; ``inputs_memory``, what of it may lie in files,
+``inputs_in_files``, and ``embedding_memory(nodes, num_features)``; ``parameter_bytes(num_features)``.
 :class:`~graphkin.models.encoders.branches.Branches` has them all.
 """
 
@@ -94,6 +94,11 @@ def inputs_of(encoder: Encoder, graph: Graph, x: Features, learned: dict[str, Te
 def inputs_memory_of(encoder: Encoder, nodes: int, num_features: int, processes: int = 1) -> int:
     """Bytes of what the module takes besides the features, in each of the processes that share its rows."""
     return _stated(encoder, "inputs_memory", nodes, num_features, processes) or 0
+
+
+def inputs_in_files_of(encoder: Encoder, nodes: int, num_features: int, processes: int = 1) -> int:
+    """Bytes of them that may lie in files instead."""
+    return _stated(encoder, "inputs_in_files", nodes, num_features, processes) or 0
 
 
 def memory_of(encoder: Encoder, nodes: int, edges: int, width: int) -> int:

@@ -24,6 +24,7 @@ from graphkin.graphs.diffusion import pagerank_diffusions, powers, unit_length
 from graphkin.graphs.graph import Graph
 from graphkin.models.columns import fill_columns
 from graphkin.support.axes import principal_axes, simple_axes
+from graphkin.support.mapped import empty
 from graphkin.support.parallel import ALONE, Peers
 from graphkin.support.sparse import SparseMatrix
 
@@ -157,7 +158,7 @@ def _smoothed(adjacency: SparseMatrix, x: Features, names: list[str], among: Pee
     """This process's rows; with ``unit``, they have length 1."""
     kept = stored_as(x.shape[0] * x.shape[1]) if x.dtype == torch.float32 else x.dtype
     first, last = among.bounds(x.shape[0])
-    found = {name: torch.empty(last - first, x.shape[1], dtype=kept, device=x.device) for name in names}
+    found = {name: empty(last - first, x.shape[1], kept, x.device) for name in names}
     fill_columns(found, x, lambda columns: _smoothed_columns(adjacency, columns, names), among)
     for name, piece in found.items():
         for rows in piece.split(ROWS):

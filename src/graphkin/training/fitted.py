@@ -12,15 +12,17 @@ import torch
 from torch import Tensor, nn
 
 from graphkin.errors import GraphError, InputError, ModelFileError, check_choice, check_whole
+from graphkin.execution.memory import memory_in_use, whole_memory
 from graphkin.graphs.arrays import MOST_CLASSES, MOST_FEATURES
 from graphkin.graphs.graph import Graph
 from graphkin.graphs.inputs import GraphLike, as_graph
 from graphkin.graphs.recipes import Recipe, recipe_from_json
 from graphkin.graphs.structural import KINDS as MADE
 from graphkin.methods import Method, from_json, to_json
-from graphkin.models.encoder import declares, features_for, inputs_of
+from graphkin.models.encoder import Encoder, declares, embedding_memory_of, features_for, inputs_of
 from graphkin.models.views import isolated, whole_graph
 from graphkin.support.files import check_memory, checked_path, read_tensors, reading, write_tensors
+from graphkin.support.mapped import in_files
 from graphkin.training.device import device_named
 from graphkin.training.embeddings import column_names
 from graphkin.training.modules import modules_for, parameter_bytes, prepared_features
@@ -85,7 +87,8 @@ class Fitted:
         settings = self.method.encoder
         encoder: Any = self.modules["encoder"].eval()
         features = features_for(settings, prepared_features(self.method, graph))
-        x = inputs_of(settings, graph, features, encoder.learned() if hasattr(encoder, "learned") else {})
+        with in_files(_exceeds_memory(settings, graph, self.device)):
+            x = inputs_of(settings, graph, features, encoder.learned() if hasattr(encoder, "learned") else {})
         if hasattr(encoder, "embed_in_blocks"):
             yield from encoder.embed_in_blocks(x, whole_graph(graph))
             return
@@ -155,6 +158,12 @@ class Fitted:
             model, found = (", ".join(names[:8]) for names in (self.feature_names, graph.feature_names))
             raise GraphError(f"the graph must have the model's features in the model's order ({model}), found {found}.")
         return graph
+
+
+def _exceeds_memory(encoder: Encoder, graph: Graph, device: torch.device) -> bool:
+    """Whether embedding a graph takes more than a CPU has; a GPU's memory is all there is for it."""
+    needs = embedding_memory_of(encoder, graph.num_nodes, graph.num_features) or 0
+    return device.type == "cpu" and memory_in_use(device) + needs > whole_memory(device)
 
 
 def load(path: str | Path) -> Fitted:

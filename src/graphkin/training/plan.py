@@ -19,6 +19,7 @@ from graphkin.methods import Method, base_name, key_form, method_named, presets,
 from graphkin.methods.saved import is_settings_file
 from graphkin.models.encoder import features_for, inputs_of, learned_from
 from graphkin.similarity import NodeSimilarity, as_similarity
+from graphkin.support.mapped import in_files
 from graphkin.support.memory import give_back
 from graphkin.support.parallel import peers
 from graphkin.support.progress import Style, tell
@@ -108,7 +109,8 @@ class Plan:
         x = features_for(self.method.encoder, prepared_features(self.method, self.graph))
         found = peers().from_first(lambda: _on_cpu(learned_from(self.method.encoder, self.graph, x)))
         learned = {name: value.to(self.device) for name, value in found.items()}
-        inputs = inputs_of(self.method.encoder, self.graph, x, learned, rows_among(self.method))
+        with in_files(self.execution.in_files > 0):
+            inputs = inputs_of(self.method.encoder, self.graph, x, learned, rows_among(self.method))
         give_back()
         return Prepared(self, for_objective, inputs, learned, time.perf_counter() - start, of_objective)
 

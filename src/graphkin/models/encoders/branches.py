@@ -172,6 +172,10 @@ class Branches:
             rows += stored_as(nodes * plain).itemsize * plain * held + 4 * (learned // AVERAGED) * nodes
         return self._smoothed_bytes(nodes, num_features, processes) + averaged + rows + 3 * 4 * nodes * NARROWEST
 
+    def inputs_in_files(self, nodes: int, num_features: int, processes: int = 1) -> int:
+        """Bytes of what :meth:`inputs` gives that files can hold (:mod:`graphkin.support.mapped`)."""
+        return self._smoothed_bytes(nodes, num_features, processes)
+
     def _smoothed_bytes(self, nodes: int, num_features: int, processes: int) -> int:
         width = min(num_features, self.axes)
         return stored_as(nodes * width).itemsize * -(-nodes // processes) * width * len(self.pieces - {FEATURES})

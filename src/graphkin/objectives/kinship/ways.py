@@ -2,19 +2,27 @@
 
 What changes the result least comes first: similarity and weights stored as N×N matrices; similarity alone, weights in blocks;
 anchors with one positive each, from short lists of the similarity of all pairs; and from those of the largest PageRanks, or
-without lists.
+without lists. On a CPU, smoothed features in files come last: they change nothing, and take long where memory is short.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
 
 from graphkin.execution import Execution, MethodLike, Stored, rows_among, together_on
 from graphkin.graphs.graph import Graph
-from graphkin.models.encoder import declares, embedding_memory_of, inputs_memory_of, memory_of, trained_widths_of
+from graphkin.models.encoder import (
+    declares,
+    embedding_memory_of,
+    inputs_in_files_of,
+    inputs_memory_of,
+    memory_of,
+    trained_widths_of,
+)
 from graphkin.objectives.kernels import kinship as kernel
 from graphkin.objectives.kernels.precision import encoder_of_rows
 from graphkin.objectives.kernels.problem import Case
@@ -64,7 +72,13 @@ def ways(
     if not (adapt and lists_all_pairs) or nodes <= MOST_LISTED[device.type]:
         yield _some_nodes(graph, method, device)
     if adapt and lists_all_pairs:
-        yield _some_nodes(graph, method.configure(**(largest or OWN_VIEW)), device)
+        method = method.configure(**(largest or OWN_VIEW))
+        yield _some_nodes(graph, method, device)
+    if adapt and device.type == "cpu":
+        processes = rows_among(method).size
+        in_files = inputs_in_files_of(method.encoder, nodes, graph.num_features, processes)
+        if in_files:
+            yield _some_nodes(graph, method, device, in_files)
 
 
 def own_view_alone(method: Any) -> bool:
@@ -95,7 +109,7 @@ def _all_nodes(graph: Graph, method: MethodLike, device: torch.device, stored: S
     return _execution(f"all nodes at once{words}", method, device, nodes, form, needs, stored, waits=stored == "nothing")
 
 
-def _some_nodes(graph: Graph, method: MethodLike, device: torch.device) -> Execution:
+def _some_nodes(graph: Graph, method: MethodLike, device: torch.device, in_files: int = 0) -> Execution:
     assert method.sampling is not None and method.sampling.anchors is not None
     nodes, objective, count = graph.num_nodes, method.objective, method.sampling.anchors
     width, edges = sum(trained_widths_of(method.encoder, graph.num_features)), 2 * graph.num_edges + graph.num_nodes
@@ -117,11 +131,13 @@ def _some_nodes(graph: Graph, method: MethodLike, device: torch.device) -> Execu
     settling = embedding_memory_of(method.encoder, nodes, graph.num_features, processes) or 0
     if device.type == "cpu":
         settling += int(KEPT_OF_STEP * step) + 30 * edges
-    needs = lists + max(inputs + max(preparing, step), settling)
+    needs = lists + max(inputs + max(preparing, step), settling) - in_files
     positive = "its own other view" if alone else "one positive"
     words = f"{count:,} anchors a step, each with {positive}"
     words += f", {top_k:,} largest PageRanks of a node" if top_k and not alone else ""
-    return _execution(words, method, device, 2 * count, form, needs, "nothing", waits=False)
+    words += f", smoothed features in a file of {in_files / 2**30:.1f} GiB" if in_files else ""
+    found = _execution(words, method, device, 2 * count, form, needs, "nothing", waits=False)
+    return replace(found, in_files=in_files)
 
 
 def _form(graph: Graph, method: MethodLike, device: torch.device, anchors: int, rows: int) -> tuple[str, str]:
