@@ -128,7 +128,7 @@ def test_kin_trusts_features_where_neighbours_are_not_alike(unlike: Graph) -> No
     chosen = plan(unlike, "kin", device="cpu")
     assert {name: chosen.method.settings()[name] for name in UNLIKE} == UNLIKE
     (line,) = [line for line in chosen.lines() if line.startswith("chosen")]
-    assert "beta=1, free=x,hop1*0.4,hop2*0.3,ppr0.2*0.3 (neighbours are hardly more alike than other nodes: " in line
+    assert "beta=1, free=x,hop1*0.4,hop2*0.3,ppr0.2*0.3, smooth_hops=2 (neighbours are hardly more alike than other nodes: " in line
     assert "epochs" in line
 
 
@@ -136,7 +136,7 @@ def test_smoothed_features_lead_with_the_features_themselves_there(unlike: Graph
     chosen = plan(unlike, "diffusion", device="cpu")
     assert chosen.method.settings()["free"] == UNLIKE["free"]
     (line,) = [line for line in chosen.lines() if line.startswith("chosen")]
-    assert "free=x," in line and "beta" not in line
+    assert "free=x," in line and "beta" not in line and "smooth_hops" not in line
     assert plan(small, "diffusion", device="cpu").chosen is None
 
 
@@ -146,17 +146,30 @@ def test_kin_trusts_edges_alone_where_features_are_noise(x: Tensor) -> None:
     graph = Graph.from_arrays(x, community_graph(400, mixing=0.2, classes=4).edge_index)
     chosen = plan(graph, "kin", device="cpu", anchors=100, **{**QUICK, "axes": 32})
     assert {name: chosen.method.settings()[name] for name in NOISE} == NOISE
-    assert "beta=0, free=hop8,ppr0.05*0.5, branches=ppr0.05,hop4+hop8 (the features look like noise)" in str(chosen.chosen)
+    assert "beta=0, free=hop8,ppr0.05*0.5, branches=ppr0.05,hop4+hop8, smooth_hops=2 (the features look like noise)" in str(chosen.chosen)
     prepared = chosen.prepare()
     (fitted,) = prepared.train([0]).fitted
     assert prepared.embed(fitted).isfinite().all()
     assert plan(graph, "kin", device="cpu", branches=("x",)).method.settings()["branches"] == ("x",)
 
 
-def test_kin_trusts_edges_where_neighbours_are_alike(small: Graph) -> None:
-    chosen = plan(small, "kin", device="cpu")
+def test_kin_averages_where_neighbours_are_little_alike() -> None:
+    mixed = community_graph(1000, mixing=0.8, typical=0.4)
+    assert 0.08 < of(mixed).neighbours < 0.25
+    chosen = plan(mixed, "kin", device="cpu")
+    default, found = method_named("kin").settings(), chosen.method.settings()
+    assert found["smooth_hops"] == 2 and all(found[name] == default[name] for name in UNLIKE)
+    assert "smooth_hops=2 (neighbours are little more alike than other nodes: 0." in str(chosen.chosen)
+    assert plan(mixed, "diffusion", device="cpu").chosen is None, "which learns nothing that could be averaged"
+    for given in ({"mixed_below": 0.0}, {"mixed_smooth_hops": "none"}, {"smooth_hops": 0}):
+        assert plan(mixed, "kin", device="cpu", **given).method.settings()["smooth_hops"] == 0
+    assert plan(mixed, "kin", device="cpu", smooth_hops=1).method.settings()["smooth_hops"] == 1
+
+
+def test_kin_trusts_edges_where_neighbours_are_alike() -> None:
+    chosen = plan(community_graph(1000, mixing=0.5, typical=0.4), "kin", device="cpu")
     default = method_named("kin").settings()
-    assert all(chosen.method.settings()[name] == default[name] for name in UNLIKE)
+    assert all(chosen.method.settings()[name] == default[name] for name in (*UNLIKE, "smooth_hops"))
     assert not any("alike" in line for line in chosen.lines())
 
 
@@ -173,6 +186,8 @@ def test_a_setting_that_is_given_holds_on_every_graph(unlike: Graph) -> None:
     ("name", "value", "problem"),
     [
         ("unlike_below", 1.5, "unlike_below must be"),
+        ("mixed_below", -1, "mixed_below must be"),
+        ("mixed_smooth_hops", 1.5, "mixed_smooth_hops must be"),
         ("unlike_beta", -0.1, "unlike_beta must be"),
         ("unlike_free", "hop0", "smoothed features must be"),
         ("unlike_free", ("x*nan",), "weight"),
@@ -187,7 +202,7 @@ def test_settings_that_cannot_be_are_refused_on_every_graph(name: str, value: An
 
 def test_a_single_piece_may_be_given_as_a_word(unlike: Graph) -> None:
     chosen = plan(unlike, "kin", device="cpu", unlike_free="hop1")
-    assert chosen.method.settings()["free"] == ("hop1",) and "free=hop1 (" in str(chosen.chosen)
+    assert chosen.method.settings()["free"] == ("hop1",) and "free=hop1, smooth_hops=2 (" in str(chosen.chosen)
 
 
 def test_a_fit_and_its_model_keep_what_was_chosen(unlike: Graph, tmp_path: Path) -> None:

@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from graphkin.errors import check_range
+from graphkin.errors import check_range, check_whole
 from graphkin.graphs.alikeness import Alikeness
 from graphkin.models.encoders import Branches
+from graphkin.models.encoders.branches import MOST_HOPS
 from graphkin.support.components import LATER, register
 
-UNLIKE, NOISE = "unlike_", "noise_"
-"""before the names of settings that take the place of others: where neighbours are not alike, and where features are noise"""
+MIXED, UNLIKE, NOISE = "mixed_", "unlike_", "noise_"
+"""before the names of settings that take the place of others: where many neighbours are not alike, where hardly any are, and
+where features are noise"""
+BELOW = ("mixed_below", "unlike_below")
 NO_NOISE = 1.1
 """times the variance of noise from which on features are taken to say something"""
 
@@ -20,11 +23,13 @@ NO_NOISE = 1.1
 @register("ByAlikeness")
 @dataclass(frozen=True)
 class ByAlikeness:
-    """Other settings for graphs whose neighbours are hardly more alike than other nodes (docs/kin.md).
+    """Other settings for graphs whose neighbours are little or hardly more alike than other nodes (docs/kin.md).
 
-    Where neighbours are less alike than ``unlike_below``, features are trusted instead of edges: ``unlike_beta`` takes the
-    place of ``beta`` and ``unlike_free`` that of ``free``. Where that is because features are like noise, edges are trusted
-    instead of features, and ``noise_beta``, ``noise_free`` and ``noise_branches`` are used. None keeps what there is.
+    Where neighbours are less alike than ``mixed_below``, ``mixed_smooth_hops`` takes the place of ``smooth_hops``: an average
+    over many neighbours evens out that they differ. Where they are less alike than ``unlike_below``, features are trusted
+    instead of edges: ``unlike_beta`` takes the place of ``beta`` and ``unlike_free`` that of ``free``. Where that is because
+    features are like noise, edges are trusted instead of features, and ``noise_beta``, ``noise_free`` and ``noise_branches`` are
+    used. None keeps what there is.
     """
 
     unlike_below: float = 0.08
@@ -33,9 +38,14 @@ class ByAlikeness:
     noise_beta: float | None = field(default=0.0, metadata=LATER)
     noise_free: tuple[str, ...] | str | None = field(default=("hop8", "ppr0.05*0.5"), metadata=LATER)
     noise_branches: tuple[str, ...] | str | None = field(default=("ppr0.05", "hop4+hop8"), metadata=LATER)
+    mixed_below: float = field(default=0.25, metadata=LATER)
+    mixed_smooth_hops: int | None = field(default=2, metadata=LATER)
 
     def __post_init__(self) -> None:
-        check_range("unlike_below", self.unlike_below, at_least=0, at_most=1)
+        for name in BELOW:
+            check_range(name, getattr(self, name), at_least=0, at_most=1)
+        if self.mixed_smooth_hops is not None:
+            check_whole("mixed_smooth_hops", self.mixed_smooth_hops, at_least=0, at_most=MOST_HOPS)
         for name in ("unlike_beta", "noise_beta"):
             if getattr(self, name) is not None:
                 check_range(name, getattr(self, name), at_least=0, at_most=1)
@@ -49,25 +59,32 @@ class ByAlikeness:
 
     def settings_for(self, found: Alikeness | None, known: Mapping[str, Any]) -> dict[str, Any]:
         """The settings that take the place of a method's ``known`` ones; what is empty there stays so."""
-        if found is None or found.neighbours >= self.unlike_below:
+        if found is None:
             return {}
-        prefix = UNLIKE if found.features >= NO_NOISE else NOISE
-        names = [entry.name for entry in fields(self) if entry.name.startswith(prefix) and entry.name != "unlike_below"]
-        instead = {name.removeprefix(prefix): getattr(self, name) for name in names}
+        instead: dict[str, Any] = {}
+        if found.neighbours < self.unlike_below:
+            instead |= self._named(UNLIKE if found.features >= NO_NOISE else NOISE)
+        if found.neighbours < self.mixed_below and known.get("branches"):
+            instead |= self._named(MIXED)
         return {name: value for name, value in instead.items() if value is not None and known.get(name, ()) != ()}
+
+    def _named(self, prefix: str) -> dict[str, Any]:
+        names = [entry.name for entry in fields(self) if entry.name.startswith(prefix) and entry.name not in BELOW]
+        return {name.removeprefix(prefix): getattr(self, name) for name in names}
 
     def reason(self, found: Alikeness, instead: dict[str, Any]) -> str:
         """What took the place of other settings, and why."""
         told = ", ".join(f"{name}={_shown(value)}" for name, value in instead.items())
-        if found.features < NO_NOISE:
+        unlike = found.neighbours < self.unlike_below
+        if unlike and found.features < NO_NOISE:
             return f"{told} (the features look like noise)"
-        known = f"{found.neighbours:.2f}, below {self.unlike_below:g}"
-        return f"{told} (neighbours are hardly more alike than other nodes: {known})"
+        how, limit = ("hardly", self.unlike_below) if unlike else ("little", self.mixed_below)
+        return f"{told} (neighbours are {how} more alike than other nodes: {found.neighbours:.2f}, below {limit:g})"
 
 
-def instead_of(name: str) -> tuple[str, str]:
+def instead_of(name: str) -> tuple[str, ...]:
     """The settings that may take the place of this one."""
-    return f"{UNLIKE}{name}", f"{NOISE}{name}"
+    return f"{MIXED}{name}", f"{UNLIKE}{name}", f"{NOISE}{name}"
 
 
 def _shown(value: Any) -> str:

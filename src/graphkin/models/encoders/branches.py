@@ -28,6 +28,9 @@ from graphkin.models.pieces import (
 from graphkin.support.components import LATER, register
 from graphkin.support.parallel import ALONE, Peers
 
+MOST_HOPS = 99
+"""over which outputs are averaged"""
+
 
 @register("Branches")
 @dataclass(frozen=True)
@@ -92,7 +95,7 @@ class Branches:
             check_range("diffuse_outputs", self.diffuse_outputs, at_least=SMALLEST_RESTART, at_most=1)
         for name in ("early", "few_features"):
             check_whole(name, getattr(self, name), at_least=0)
-        check_whole("smooth_hops", self.smooth_hops, at_least=0, at_most=99)
+        check_whole("smooth_hops", self.smooth_hops, at_least=0, at_most=MOST_HOPS)
 
     @property
     def weighted(self) -> list[tuple[str, float]]:
