@@ -28,8 +28,8 @@ class ByAlikeness:
     Where neighbours are less alike than ``mixed_below``, ``mixed_smooth_hops`` takes the place of ``smooth_hops``: an average
     over many neighbours evens out that they differ. Where they are less alike than ``unlike_below``, features are trusted
     instead of edges: ``unlike_beta`` takes the place of ``beta`` and ``unlike_free`` that of ``free``. Where that is because
-    features are like noise, edges are trusted instead of features, and ``noise_beta``, ``noise_free`` and ``noise_branches`` are
-    used. None keeps what there is.
+    features are like noise, edges are trusted instead: ``noise_beta``, ``noise_free`` and ``noise_branches`` are used. None
+    keeps what there is.
     """
 
     unlike_below: float = 0.08
