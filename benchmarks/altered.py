@@ -107,7 +107,11 @@ def judged(name: str) -> dict[str, float | str]:
     free = FreeRows(graph)
     rows = {row: quality(free[row]) for row in FREE}
     best = max(rows, key=rows.__getitem__)
-    found = {"best free": rows[best], "kin as if neighbours were alike": kin_with(unlike_below=0.0), "kin": kin_with()}
+    found = {
+        "best free": rows[best],
+        "kin as if neighbours were alike": kin_with(unlike_below=0.0, mixed_below=0.0),
+        "kin": kin_with(),
+    }
     return {**{key: round(value, 2) for key, value in found.items()}, "which": best}
 
 

@@ -22,10 +22,12 @@ from graphkin import Fitted, Graph, load
 from graphkin.evaluation.free import FREE, FreeRows
 from graphkin.evaluation.probe import validation_accuracy
 from graphkin.evaluation.rows import Rows, comparable_rows
+from graphkin.graphs.alikeness import alikeness
 from graphkin.graphs.readers import open_graph
 from graphkin.graphs.splits import random_split
 from graphkin.support.environment import commit, environment
 from graphkin.support.files import write_json
+from graphkin.training.modules import prepared_features
 from graphkin.training.plan import plan
 
 RESULTS = Path(__file__).parent / "results" / "averages.json"
@@ -46,7 +48,7 @@ def trained(graph: Graph, model: Path) -> Fitted:
 
 
 def judged(graph: Graph, fitted: Fitted) -> dict[str, float | str]:
-    """Mean validation accuracy of the best training-free row and of kin with each number of hops."""
+    """How alike neighbours are, and mean validation accuracy of the best training-free row and of kin with each number of hops."""
     assert graph.y is not None
     labels, splits = graph.y.numpy(), [random_split(graph.num_nodes, seed=seed) for seed in altered.SPLITS]
 
@@ -58,7 +60,9 @@ def judged(graph: Graph, fitted: Fitted) -> dict[str, float | str]:
     rows = {row: quality(free[row]) for row in FREE}
     best = max(rows, key=rows.__getitem__)
     encoder = fitted.modules["encoder"]
-    found: dict[str, float | str] = {"which": best, "best free": round(rows[best], 2)}
+    alike = alikeness(graph, prepared_features(fitted.method, graph))
+    assert alike is not None
+    found: dict[str, float | str] = {"alike": round(alike.neighbours, 3), "which": best, "best free": round(rows[best], 2)}
     for hops in HOPS:
         encoder.settings = replace(encoder.settings, smooth_hops=hops)
         found[str(hops)] = round(quality(fitted.embed(graph)), 2)

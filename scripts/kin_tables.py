@@ -64,9 +64,11 @@ def _mean(values: dict[str, list[float]], readout: str) -> float:
 
 
 def averages() -> str:
-    rows = [["graph", "best free", "none", "one hop", "two hops (kin)", "four hops"]]
-    for name, row in _read("averages")["graphs"].items():
-        rows.append([name, *(f"{row[key]:.1f}" for key in ("best free", "0", "1", "2", "4"))])
+    """Graphs by how alike their neighbours are."""
+    rows = [["graph", "alike", "best free", "none", "one hop", "two hops", "four hops", "gain of two"]]
+    for name, row in sorted(_read("averages")["graphs"].items(), key=lambda entry: entry[1]["alike"]):
+        cells = [f"{row[key]:.1f}" for key in ("best free", "0", "1", "2", "4")]
+        rows.append([name, f"{row['alike']:.2f}", *cells, signed(row["2"] - row["0"])])
     return table(*rows)
 
 

@@ -26,8 +26,6 @@ PAGE, README = ROOT / "docs" / "results.md", ROOT / "README.md"
 KIN_PAGE = ROOT / "docs" / "kin.md"
 LIKE_OURS = (None, "gca")
 """protocols that fit a probe on a tenth of the nodes and choose it by validation nodes"""
-KIN_BEFORE, ENOUGH = "kin, learned half not averaged", 3
-"""the row that stands for kin, with a mark, where kin has been run on fewer seeds"""
 KIN_MARKS = "<!-- runs of kin -->\n", "<!-- end of runs of kin -->"
 START, END = "<!-- results -->\n", "<!-- end of results -->"
 SHORT = {"grace-ratios": "10 %", "gca": "test", "graph-mlp": "test"}
@@ -83,8 +81,7 @@ graphkin reproduce gca --datasets photo --rows "ideal (sees all labels)" --seeds
 IN_SHORT = """## In short
 
 The default method, `kin`, the paper's methods, and the best training-free row ("best free"): test
-accuracy in percent by protocol grace. A dash means that the runs are still missing, and † that kin is
-shown without averages over hops (`smooth_hops=0`), because its last version has not been run there.
+accuracy in percent by protocol grace. A dash means that the runs are still missing.
 
 "Tuned" takes, for each graph, the best of 5 to 16 settings by validation accuracy on seeds of no table
 ([kin](kin.md#tuned-to-one-graph)). "Best published" is the best number of others that we know of with
@@ -300,10 +297,8 @@ def _kin_rows(summary: Summary) -> Iterator[str]:
         if not cells[BEST_FREE].count:
             continue
         paper = max(papers, key=lambda cell: cell.mean, default=None)
-        kin = "kin" if cells["kin"].count >= ENOUGH else KIN_BEFORE
-        gain = summary.gain(kin, dataset, measure)
-        texts = [_with_seeds(cell) for cell in (cells[BEST_FREE], paper, cells[kin])]
-        texts[-1] += "" if kin == "kin" or texts[-1] == NOT_RUN else " †"
+        gain = summary.gain("kin", dataset, measure)
+        texts = [_with_seeds(cell) for cell in (cells[BEST_FREE], paper, cells["kin"])]
         gained = NOT_RUN if gain is None else signed(gain.points) + mark(gain)
         others = [_with_seeds(cells.get("kin (tuned)")), best_published(dataset)]
         yield f"| {' | '.join([experiment.heading(dataset), *texts, gained, *others])} |"
