@@ -48,7 +48,7 @@ def trained(graph: Graph, model: Path) -> Fitted:
 
 
 def judged(graph: Graph, fitted: Fitted) -> dict[str, float | str]:
-    """How alike neighbours are, and mean validation accuracy of the best training-free row and of kin with each number of hops."""
+    """How alike neighbours are; mean validation accuracy of the best training-free row and of kin with each number of hops."""
     assert graph.y is not None
     labels, splits = graph.y.numpy(), [random_split(graph.num_nodes, seed=seed) for seed in altered.SPLITS]
 

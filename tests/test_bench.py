@@ -13,7 +13,8 @@ from graphkin import Graph
 from graphkin.bench import Results, Row, epoch, objective, read
 from graphkin.commands.cli import run
 from graphkin.errors import OutputError
-from graphkin.methods import GRACE, plus
+from graphkin.graphs.synthetic import community_graph
+from graphkin.methods import GRACE, method_named, plus
 from graphkin.objectives.kernels.fused import tiles
 from graphkin.support.products import multiplies_bf16_fast
 
@@ -57,6 +58,23 @@ def test_epochs(small: Graph) -> None:
     rows = list(epoch.compare(small, plus(GRACE).configure(hidden=8), CPU, repeats=1))
     assert [row.contender for row in rows] == ["published form", "graphkin symmetric float32", "graphkin symmetric bf16"]
     assert all(row.seconds is not None for row in rows)
+
+
+def test_epochs_of_kin(small: Graph) -> None:
+    method = method_named("kin").configure(hidden=8, branch_width=4, anchors=20)
+    rows = list(epoch.compare(small, method, CPU, repeats=1))
+    assert [row.contender for row in rows] == ["all anchors, blocked float32", "20 anchors, blocked float32"]
+    assert all(row.seconds is not None and row.error == 0 for row in rows)
+    (row,) = epoch.compare(small, method.configure(anchors=40), CPU, repeats=1)
+    assert row.contender == "all anchors, blocked float32"
+
+
+def test_epochs_of_kin_in_lower_precision() -> None:
+    graph = community_graph(1100, words=20)
+    rows = list(epoch.compare(graph, method_named("kin").configure(hidden=8, branch_width=4), CPU, repeats=1))
+    lower = ["all anchors, blocked bf16"] if multiplies_bf16_fast(CPU) else []
+    assert [row.contender for row in rows] == ["all anchors, blocked float32", *lower]
+    assert all(row.seconds is not None and row.error is not None and row.error < epoch.ALLOWED for row in rows)
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from graphkin.graphs.catalogue import DEFAULT
 from graphkin.graphs.graph import Graph
 from graphkin.graphs.readers import open_graph
 from graphkin.methods import Method
+from graphkin.objectives.kinship import Kinship
 from graphkin.training.device import device_named
 from graphkin.training.plan import resolve
 from graphkin.training.usable import check_usable
@@ -73,7 +74,7 @@ class Measurements:
             sizes[1][1],
             weights or list(objective.WEIGHTS),
             features,
-            _pairs(graphs or [DEFAULT], methods or ["grace", "grace+"], data_root) if "epoch" in chosen else [],
+            _pairs(graphs or [DEFAULT], methods or ["grace", "grace+", "kin"], data_root) if "epoch" in chosen else [],
             where,
             repeats,
         )
@@ -105,9 +106,11 @@ def _pairs(graphs: list[str], methods: list[str], data_root: Path | None) -> lis
         graph = open_graph(name, data_root=data_root)
         for method in methods:
             setting = resolve(method, graph)
-            if setting.views is None or setting.views.adaptive is not None:
+            like_grace = setting.views is not None and setting.views.adaptive is None
+            if not (like_grace or isinstance(setting.objective, Kinship)):
                 raise SettingError(
-                    f"the method of bench epoch must be grace or grace+, to compare with the published GRACE, found {method}."
+                    "the method of bench epoch must be grace or grace+, to compare with the published GRACE, or kin, "
+                    f"found {method}."
                 )
             check_usable(graph, setting)
             pairs.append((graph, setting))

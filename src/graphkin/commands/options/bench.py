@@ -40,7 +40,9 @@ class Bench:
     ] = None
     features: Annotated[int, typer.Option(help="For objective, on the fly: features per node.")] = 500
     graph: Annotated[list[str] | None, typer.Option(help="For epoch: a dataset or a path; may be repeated.")] = None
-    method: Annotated[list[str] | None, typer.Option(help="For epoch: grace or grace+; may be repeated. Default: both.")] = None
+    method: Annotated[
+        list[str] | None, typer.Option(help="For epoch: grace, grace+ or kin; may be repeated. Default: all.")
+    ] = None
     device: DeviceOption = "auto"
     repeats: Annotated[int, typer.Option(help="How many times to time each, at most.")] = 10
     out: Annotated[Path, typer.Option(help="Folder with the result files, to which rows are added.")] = Path(
