@@ -40,9 +40,10 @@ runs](results/reproduction.json), so no number is typed by hand.
 
 The [leaderboard](leaderboard.md) has all methods under one protocol, with ranks and costs.
 
-The runs come from `graphkin reproduce` on one NVIDIA H200. Most rows without training, and most runs
-of untuned kin, ran on a CPU. [What has been run](#what-has-been-run) lists what is complete and what is
-missing. For plots of the same runs, and the commit of each ("-dirty" means uncommitted changes):
+The runs come from `graphkin reproduce` on one NVIDIA H200. Most rows without training, and most
+runs of untuned kin, ran on a CPU. [What has been run](#what-has-been-run) lists what is complete and
+what is missing. For plots of the same runs, and the commit of each ("-dirty" means uncommitted
+changes):
 
 ```sh
 graphkin report docs/results/reproduction.json --out results.html
@@ -83,11 +84,11 @@ IN_SHORT = """## In short
 The default method, `kin`, the paper's methods, and the best training-free row ("best free"): test
 accuracy in percent by protocol grace. A dash means that the runs are still missing.
 
-"Tuned" takes, for each graph, the best of 5 to 16 settings by validation accuracy on seeds of no table
-([kin](kin.md#tuned-to-one-graph)). "Best published" is the best number of others that we know of with
-10/10/80 splits, a probe fitted on the 10 % and nothing chosen by test nodes (sources:
-`experiments/published.toml`). GOUDA reports more, 86.1 on Cora, 74.6 on Citeseer and 87.55 on Pubmed,
-but with settings that the same test nodes chose.
+"Tuned" takes, for each graph, the best of 5 to 16 settings by validation accuracy on seeds of no
+table ([kin](kin.md#tuned-to-one-graph)). "Best published" is the best number of others that we know
+of with 10/10/80 splits, a probe fitted on the 10 % and nothing chosen by test nodes (sources:
+`experiments/published.toml`). GOUDA reports more, 86.1 on Cora, 74.6 on Citeseer and 87.55 on
+Pubmed, but with settings that the same test nodes chose.
 """
 PAPERS_IN_SHORT = """The paper's methods next to the published numbers, each by the protocol of its table:
 """
