@@ -1,4 +1,4 @@
-"""What more processes save: preparing and a step of the same graph by one process and by several, one thread each.
+"""What more processes save: time and memory of the same graph in one process and in several, one thread each.
 
     python benchmarks/processes.py --method kin --nodes 100000 --processes 1 2
 
@@ -25,24 +25,27 @@ RESULTS = Path(__file__).parent / "results" / "processes.json"
 def one(method_name: str, nodes: int, memory: str, steps: int) -> dict[str, Any] | None:
     """As seen by the first process."""
     from graphkin.graphs.synthetic import community_graph
+    from graphkin.support.memory import peak_memory
     from graphkin.support.parallel import joined
+    from graphkin.training.device import device_named
     from graphkin.training.loop import train
     from graphkin.training.plan import plan
 
     with joined() as among:
         graph = community_graph(nodes)
         plan(community_graph(500), method_name, device="cpu", top_k=32, steps=None).prepare()  # compiles
-        start = time.perf_counter()
-        prepared = plan(graph, method_name, device="cpu", memory=memory, epochs=steps).prepare()
-        prepare_seconds = time.perf_counter() - start
-        method = prepared.plan.method
-        (curve,) = train([method.objective.task(prepared.setup(seed=0))], method, prepared.plan.device, "none", "")
+        with peak_memory(device_named("cpu")) as peak:
+            start = time.perf_counter()
+            prepared = plan(graph, method_name, device="cpu", memory=memory, epochs=steps).prepare()
+            prepare_seconds = time.perf_counter() - start
+            method = prepared.plan.method
+            (curve,) = train([method.objective.task(prepared.setup(seed=0))], method, prepared.plan.device, "none", "")
         if not among.first:
             return None
     seconds = {"prepare": prepare_seconds, "step": curve.seconds / steps}
     sampled = {name: method.settings()[name] for name in ("anchors", "candidates", "top_k")}
     problem = {"method": method_name, "nodes": nodes, "processes": among.size}
-    return {**problem, "seconds": seconds, "loss": curve.losses[-1], **sampled}
+    return {**problem, "seconds": seconds, "peak_bytes": peak[0], "loss": curve.losses[-1], **sampled}
 
 
 def main() -> None:

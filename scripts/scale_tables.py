@@ -121,11 +121,14 @@ def top_k_table() -> str:
 
 
 def processes_table() -> str:
-    """The latest run of each method and number of processes, kin's first."""
-    latest = {(row.get("method", "grace+"), row["processes"]): row for row in rows("processes")}
-    lines = ["| method | processes, one thread each | prepare | one step | loss after 10 steps |", "|---" * 5 + "|"]
-    for (method, count), row in sorted(latest.items(), key=lambda entry: (entry[0][0] != "kin", entry[0])):
-        cells = [method, str(count), *(_seconds(row["seconds"][name]) for name in ("prepare", "step")), f"{row['loss']:.5f}"]
+    """The latest run of each method, size and number of processes, kin's first."""
+    latest = {(row.get("method", "grace+"), row["nodes"], row["processes"]): row for row in rows("processes")}
+    heads = "method | nodes | processes, one thread each | prepare | one step | memory of each | loss after 10 steps"
+    lines = [f"| {heads} |", "|---" * 7 + "|"]
+    for (method, nodes, count), row in sorted(latest.items(), key=lambda entry: (entry[0][0] != "kin", entry[0])):
+        times = [_seconds(row["seconds"][name]) for name in ("prepare", "step")]
+        memory = f"{row['peak_bytes'] / 2**30:.1f} GiB" if row.get("peak_bytes") else "–"
+        cells = [method, f"{nodes:,}", str(count), *times, memory, f"{row['loss']:.5f}"]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
