@@ -134,7 +134,7 @@ def test_pageranks_are_kept_beside_the_checkpoint(small: Graph, tmp_path: Path, 
     settings: dict[str, Any] = {"epochs": 3, "hidden": 8, "top_k": 5, "steps": None, "device": "cpu"}
     wanted = fit(small, "grace+", **settings).embed(small)
     with monkeypatch.context() as patched:
-        patched.setattr("graphkin.training.plan.train", _killed)
+        patched.setattr("graphkin.training.prepared.train", _killed)
         with pytest.raises(SystemExit):
             fit(small, "grace+", checkpoint=tmp_path / "run.checkpoint", **settings)
     assert [path.name for path in tmp_path.iterdir()] == ["run.checkpoint.pagerank"]
@@ -156,7 +156,7 @@ def test_the_same_command_goes_on_from_kept_pageranks(tmp_path: Path, monkeypatc
     monkeypatch.chdir(tmp_path)
     command = ["fit", "synthetic-200", "--set", "top_k=4", "--set", "steps=none", "--epochs", "2", "--checkpoint-every", "1"]
     with monkeypatch.context() as patched:
-        patched.setattr("graphkin.training.plan.train", _killed)
+        patched.setattr("graphkin.training.prepared.train", _killed)
         with pytest.raises(SystemExit):
             run(command)
     (folder,) = (tmp_path / "runs").iterdir()
