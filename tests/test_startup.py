@@ -22,7 +22,7 @@ from graphkin.methods import METHODS
 from graphkin.training.embeddings import FORMATS
 from graphkin.uses.layout import LAYOUTS
 
-PACKAGE = {"graphkin", "graphkin.support", "graphkin.support.lazy"}
+PACKAGE = {"graphkin", "graphkin.support", "graphkin.support.lazy", "graphkin.support.waiting"}
 COMMANDS = (
     *("bench", "cluster", "datasets", "embed", "evaluate", "fit", "links", "map", "report", "reproduce", "results"),
     *("similar", "tune"),
@@ -139,3 +139,35 @@ def test_threads_hardly_spin_unless_the_user_says_so(
     code = f"import sys, os; from graphkin.commands import cli; print('torch' in sys.modules, {found})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == f"False {wanted}"
+
+
+@pytest.mark.parametrize(
+    ("first", "given", "threads", "percent", "warned"),
+    [
+        ("torch", {}, 2, 100.0, True),
+        ("torch", {}, 2, 0.0, False),
+        ("torch", {}, 1, 100.0, False),
+        ("torch", {"OMP_WAIT_POLICY": "passive"}, 2, 100.0, False),
+        ("torch", {"GOMP_SPINCOUNT": "7"}, 2, 100.0, False),
+        ("graphkin", {}, 2, 100.0, False),
+    ],
+)
+@pytest.mark.skipif(sys.platform != "linux", reason="PyTorch has another OpenMP there")
+def test_a_fit_beside_other_programs_says_that_pytorch_came_first(
+    first: str, given: dict[str, str], threads: int, percent: float, warned: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    code = f"""
+import {first}, graphkin, os, psutil, torch, warnings
+os.cpu_count, psutil.cpu_percent = lambda: 2, lambda interval: {percent}
+torch.set_num_threads({threads})
+graph = graphkin.Graph.from_arrays(torch.eye(6), torch.tensor([[0, 1, 2, 3, 4], [1, 2, 3, 4, 5]]))
+with warnings.catch_warnings(record=True) as told:
+    graphkin.fit(graph, "grace", epochs=1, progress=False)
+print([str(warning.message) for warning in told if "imported before" in str(warning.message)])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ("grace on graph: PyTorch was imported before graphkin" in done.stdout) == warned, done.stdout

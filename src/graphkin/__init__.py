@@ -3,14 +3,12 @@
 ``import graphkin`` is instant: each name brings its module, and PyTorch, when it is first used.
 """
 
-import os
 from typing import TYPE_CHECKING
 
 from graphkin.support.lazy import lazy_names
+from graphkin.support.waiting import spin_for_a_moment
 
-if "OMP_WAIT_POLICY" not in os.environ:  # threads that spin while they wait starve other programs, and each other
-    os.environ["OMP_WAIT_POLICY"] = "passive"
-    os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # but waking one takes longer than a moment's wait (docs/performance.md)
+spin_for_a_moment()
 
 if TYPE_CHECKING:
     from graphkin.errors import InputError as InputError

@@ -13,6 +13,7 @@ from graphkin.methods import Method
 from graphkin.support.files import checked_path
 from graphkin.support.parallel import peers
 from graphkin.support.progress import tell
+from graphkin.support.waiting import spinning
 from graphkin.training.fitted import Fitted
 from graphkin.training.plan import Plan, plan
 
@@ -105,10 +106,10 @@ def fit_repeats(
 
 
 def _told(planned: Plan) -> Plan:
-    """Say it where the algorithm is another than the one that was asked for."""
-    change = planned.execution.change
-    if change is not None and peers().first:
-        warnings.warn(f"{planned.title}: {change}", stacklevel=3)
+    """Say it where the algorithm is another than the one that was asked for, and where threads are in the way of others."""
+    for warning in (planned.execution.change, spinning() if planned.device.type == "cpu" else None):
+        if warning is not None and peers().first:
+            warnings.warn(f"{planned.title}: {warning}", stacklevel=3)
     return planned
 
 
