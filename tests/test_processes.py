@@ -21,6 +21,7 @@ from safetensors.torch import load_file
 
 import graphkin
 from graphkin import Graph
+from graphkin.support.adam import Adam
 from tests.promised import QUICK, Capture, arrays, complaint, graphkin_run
 
 
@@ -83,15 +84,15 @@ def test_signals_while_libraries_are_imported(tmp_path: Path, library: str, numb
 
 def signalled(monkeypatch: pytest.MonkeyPatch, *numbers: signal.Signals, epoch: int = 3) -> None:
     """Signals arrive in a known epoch."""
-    original, epochs = torch.optim.Adam.step, itertools.count(1)
+    original, epochs = Adam.step, itertools.count(1)
 
-    def step(adam: torch.optim.Adam, *given: Any, **named: Any) -> Any:
+    def step(adam: Adam) -> None:
         if next(epochs) == epoch:
             for number in numbers:
                 signal.raise_signal(number)
-        return original(adam, *given, **named)
+        original(adam)
 
-    monkeypatch.setattr(torch.optim.Adam, "step", step)
+    monkeypatch.setattr(Adam, "step", step)
 
 
 def test_ctrl_c_twice_leaves_at_once(folder: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:

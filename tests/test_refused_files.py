@@ -19,6 +19,7 @@ from safetensors.torch import save_file
 import graphkin
 from graphkin import Graph
 from graphkin.errors import GraphError, ModelFileError, OutputError
+from graphkin.support.adam import Adam
 from graphkin.support.files import read_tensors
 from tests.promised import QUICK, Capture, a_store, arrays, complaint, graphkin_run
 from tests.wording import refused
@@ -108,7 +109,7 @@ def test_a_lack_of_memory_is_a_sentence(
         raise error
 
     np.savez("f.npz", **arrays())
-    monkeypatch.setattr(torch.optim.Adam, "step", too_large)
+    monkeypatch.setattr(Adam, "step", too_large)
     assert "there is not enough memory" in complaint(capsys, "fit", "f.npz", "-q")
 
 

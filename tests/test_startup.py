@@ -171,3 +171,16 @@ print([str(warning.message) for warning in told if "imported before" in str(warn
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ("grace on graph: PyTorch was imported before graphkin" in done.stdout) == warned, done.stdout
+
+
+@pytest.mark.parametrize("method", ["kin", "grace+", "bgrl"])
+def test_training_imports_no_compiler(method: str) -> None:
+    """PyTorch's own optimisers do, which takes as long as PyTorch itself."""
+    code = f"""
+import sys, graphkin
+from graphkin.graphs.synthetic import community_graph
+graphkin.fit(community_graph(300), {method!r}, epochs=2, progress=False)
+print([name for name in sys.modules if name in ("torch._dynamo", "sympy")])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -21,6 +21,7 @@ from graphkin.execution import SMALL_STEP
 from graphkin.graphs.synthetic import community_graph
 from graphkin.methods import GRACE, METHODS, Method, method_named
 from graphkin.models.encoder import width_of
+from graphkin.support.adam import Adam
 from graphkin.support.progress import progress
 from graphkin.training import loop
 from graphkin.training.plan import plan
@@ -154,12 +155,11 @@ def test_presets_are_chosen_by_the_graphs_name(cora: Graph, small: Graph) -> Non
 
 
 def test_the_last_step_may_not_diverge_either(small: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken_step(self: torch.optim.Adam) -> None:
-        for group in self.param_groups:
-            for parameter in group["params"]:
-                parameter.data.fill_(float("nan"))
+    def broken_step(self: Adam) -> None:
+        for parameter in self.parameters:
+            parameter.data.fill_(float("nan"))
 
-    monkeypatch.setattr(torch.optim.Adam, "step", broken_step)
+    monkeypatch.setattr(Adam, "step", broken_step)
     with pytest.raises(DivergedError, match="became nan in epoch 1 of 1"):
         fit(small, "grace", epochs=1, hidden=4)
 

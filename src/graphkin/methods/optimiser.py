@@ -11,10 +11,11 @@ import torch
 from torch import nn
 
 from graphkin.errors import SettingError, check_choice, check_range, check_whole
+from graphkin.support.adam import Adam
 from graphkin.support.components import LATER, register
 
 MOST_EPOCHS = 10**7
-KINDS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+KINDS = ("adam", "adamw")
 FEWEST_EPOCHS = 100
 EPOCHS_A_FEATURE = 10
 SCHEDULES = ("constant", "cosine")
@@ -74,14 +75,11 @@ class Optimiser:
             f"and between {min(FEWEST_EPOCHS, self.epochs):,} and {self.epochs:,})"
         )
 
-    def build(self, parameters: Iterable[nn.Parameter], device: torch.device) -> torch.optim.Optimizer:
+    def build(self, parameters: Iterable[nn.Parameter], device: torch.device) -> Adam:
         """On a GPU the rate of a schedule is a tensor, so that a recorded step reads what :meth:`rate` says."""
-        faster: dict[str, Any] = {"fused": True, "capturable": True} if device.type == "cuda" else {}
-        rate: Any = self.learning_rate
-        if self.schedule != "constant" and device.type == "cuda":
-            rate = torch.tensor(self.rate(0), device=device)
-        built: torch.optim.Optimizer = KINDS[self.kind](parameters, lr=rate, weight_decay=self.weight_decay, **faster)
-        return built
+        on_gpu = device.type == "cuda"
+        rate = torch.tensor(self.rate(0), device=device) if on_gpu and self.schedule != "constant" else self.learning_rate
+        return Adam(parameters, rate, self.weight_decay, decoupled=self.kind == "adamw", on_gpu=on_gpu)
 
     def rate(self, epoch: int) -> float:
         """The learning rate of the epoch after ``epoch`` finished ones."""

@@ -126,7 +126,10 @@ def glorot(inputs: int, outputs: int, generator: torch.Generator) -> nn.Paramete
 
 
 class Linear(nn.Linear):
-    """``nn.Linear`` in the precision that is set around it."""
+    """``nn.Linear`` in the precision that is set around it. Its parameters have no values yet."""
+
+    def reset_parameters(self) -> None:
+        """Nothing, so that the global random state stays as it is."""
 
     def forward(self, x: Tensor) -> Tensor:
         return affine(x, self.weight, self.bias)
@@ -134,7 +137,7 @@ class Linear(nn.Linear):
 
 def linear(inputs: int, outputs: int, generator: torch.Generator) -> Linear:
     """With the usual initialisation, drawn from ``generator`` and not from the global state."""
-    layer: Linear = nn.utils.skip_init(Linear, inputs, outputs, dtype=torch.float32)
+    layer = Linear(inputs, outputs, dtype=torch.float32)
     bound = 1 / math.sqrt(inputs)
     with torch.no_grad():
         layer.weight.uniform_(-bound, bound, generator=generator)

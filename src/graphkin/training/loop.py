@@ -154,15 +154,14 @@ class _Run:
         if self.method.optimiser.schedule == "constant":
             return
         rate = self.method.optimiser.rate(self.epoch)
-        for group in self.optimiser.param_groups:
-            if isinstance(group["lr"], Tensor):
-                group["lr"].fill_(rate)
-            else:
-                group["lr"] = rate
+        if isinstance(self.optimiser.rate, Tensor):
+            self.optimiser.rate.fill_(rate)
+        else:
+            self.optimiser.rate = rate
 
     def _step(self) -> Tensor:
         self.task.modules.train()
-        self.optimiser.zero_grad(set_to_none=True)
+        self.optimiser.zero_grad()
         loss = self.task.loss()
         with products_in(self.task.execution.encoder_precision, self.device):
             loss.backward()
@@ -186,10 +185,13 @@ class _Run:
         """All that the next epochs depend on, and how long the ones so far took."""
         if self.stream is not None:
             self.stream.synchronize()
-        adam = self.optimiser.state_dict()["state"]
         return {
             **{f"modules.{name}": value for name, value in self.task.modules.state_dict().items()},
-            **{f"adam.{place}.{name}": value for place, values in adam.items() for name, value in values.items()},
+            **{
+                f"adam.{place}.{name}": value
+                for place, values in self.optimiser.memory.items()
+                for name, value in values.items()
+            },
             **{f"random.{name}": source.get_state() for name, source in self.task.sources.items()},
             **{f"memory.{name}": value for name, value in self.task.memory.items()},
             "losses": self.losses[: self.epoch],
@@ -214,13 +216,7 @@ class _Run:
             self.task.memory[name].copy_(value)
         for name, value in _below("random", state).items():
             self.task.sources[name].set_state(value)
-        adam = self.optimiser.state_dict()
-        for place, parameter in enumerate(self.optimiser.param_groups[0]["params"]):
-            found = adam["state"][place] = _below(f"adam.{place}", state)
-            for name, like in {"step": torch.tensor(0.0), "exp_avg": parameter, "exp_avg_sq": parameter}.items():
-                if found[name].shape != like.shape or found[name].dtype != like.dtype:
-                    raise ValueError(f"adam.{place}.{name}")
-        self.optimiser.load_state_dict(adam)
+        self.optimiser.remember({place: _below(f"adam.{place}", state) for place in range(len(self.optimiser.parameters))})
 
     def look(self) -> float:
         """The last loss; an error if one so far was not finite."""
