@@ -29,7 +29,7 @@ CONTEXT.set_forkserver_preload([name for name in MODULES if not name.endswith(("
 FIRST_BYTES = 4096
 PATIENCE = 120
 """seconds that a command may take"""
-STEP = "torch.optim.adam:Adam.step"
+STEP = "graphkin.support.adam:Adam.step"
 """what every epoch calls once, near its end"""
 
 

@@ -171,8 +171,8 @@ class Branches:
         rows = 4 * min(nodes, SAMPLE) * 3 * max(self.whole_width(num_features))
         if self.smooth_hops:
             learned = self.parts_width(num_features)[0]
-            plain = learned - learned // AVERAGED
-            rows += stored_as(nodes * plain).itemsize * plain * held + 4 * (learned // AVERAGED) * nodes
+            gathered = 0 if processes == 1 else nodes * (learned // AVERAGED)
+            rows += stored_as(nodes * (learned - learned // AVERAGED)).itemsize * (held * learned + gathered)
         return self._smoothed_bytes(nodes, num_features, processes) + averaged + rows + 3 * 4 * nodes * NARROWEST
 
     def inputs_in_files(self, nodes: int, num_features: int, processes: int = 1) -> int:

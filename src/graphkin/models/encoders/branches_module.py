@@ -131,16 +131,17 @@ class BranchesEncoder(nn.Module):
         if not averaged:
             return lambda some: F.normalize(along_axes(some), dim=1)
         plain = torch.empty(len(x), axes.size(1), dtype=stored_as(x.nodes * axes.size(1)), device=x.device)
+        leading = torch.empty(len(x), averaged, dtype=plain.dtype, device=x.device)
         for some in torch.arange(len(x), device=x.device).split(ROWS):
-            plain[some] = along_axes(some).to(plain.dtype)
+            rows = along_axes(some)
+            plain[some], leading[some] = rows.to(plain.dtype), F.normalize(rows[:, :averaged], dim=1).to(plain.dtype)
 
         def average(block: Tensor) -> Tensor:
             for _ in range(self.settings.smooth_hops):
                 block = view.adjacency @ block
             return block
 
-        leading = x.among.gather(F.normalize(plain[:, :averaged].float(), dim=1), x.nodes)
-        parts = plain, in_columns(average, leading, x.among)
+        parts = plain, in_columns(average, x.among.gather(leading, x.nodes), x.among)
         return lambda some: torch.cat([F.normalize(part[some].float(), dim=1) for part in parts], dim=1) / 2**0.5
 
     def _outputs(self, branches: nn.ModuleList, x: Pieces, noise: Noise | None = None) -> list[Tensor]:
