@@ -113,6 +113,8 @@ def test_lists_of_a_large_graph_look_at_similar_nodes_alone(beta: float, small: 
     assert near is not None and near.values.numel() < 40 * 12
     some = method.objective.prepare(small, execution)
     torch.testing.assert_close(some.shares.sum(1), torch.ones(40))
+    for listed, shares in zip(some.nodes, some.shares, strict=True):
+        assert bool((listed[shares > 0].diff() > 0).all()), "an order that does not depend on how shares are rounded"
     if beta == 0:
         torch.testing.assert_close(dense(some), dense(whole), rtol=1e-3, atol=1e-4)
 

@@ -44,6 +44,9 @@ class ShortLists:
         mine = peers().share(weights.all_nodes())
         for rows, found, columns in () if weights.positive.own_only else _blocks(weights, mine):
             largest, place = found.topk(min(size[1], found.size(1)), dim=1)
+            if weights.near is not None:  # in an order that no rounding changes, whichever process computed the weights
+                place = place.sort(dim=1).values
+                largest = found.gather(1, place)
             columns, total = columns.gather(1, place), largest.sum(dim=1, keepdim=True)
             nodes[rows, : columns.size(1)] = torch.where(largest > 0, columns.int(), rows[:, None].int())
             shares[rows, : columns.size(1)] = largest / total.clamp(min=torch.finfo(largest.dtype).tiny)
