@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from graphkin.training.plan import Plan
     from graphkin.training.prepared import Prepared
 
-WHOLE = 24_000
+WHOLE = 30_000
 """nodes up to which nothing is scaled up"""
 SMALLEST, LARGEST, SHARE = 12_288, 65_536, 16
 """nodes of a stand-in: one of ``SHARE`` within these bounds"""
