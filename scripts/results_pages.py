@@ -41,8 +41,8 @@ runs](results/reproduction.json), so no number is typed by hand.
 The [leaderboard](leaderboard.md) has all methods under one protocol, with ranks and costs.
 
 The runs come from `graphkin reproduce` on one NVIDIA H200. Most rows without training, and most
-runs of untuned kin, ran on a CPU. [What has been run](#what-has-been-run) lists what is complete and
-what is missing. For plots of the same runs, and the commit of each ("-dirty" means uncommitted
+runs of untuned kin, ran on a CPU. [What has been run](#what-has-been-run) lists what is complete
+and what is missing. For plots of the same runs, and the commit of each ("-dirty" means uncommitted
 changes):
 
 ```sh
