@@ -182,6 +182,30 @@ def test_a_setting_that_is_given_holds_on_every_graph(unlike: Graph) -> None:
     assert other["beta"] == 0.9 and other["free"] == method_named("kin").settings()["free"]
 
 
+def test_one_who_gives_the_similarity_is_told_nothing_about_beta(unlike: Graph) -> None:
+    chosen = plan(unlike, "kin", device="cpu", similarity=np.eye(unlike.num_nodes))
+    assert chosen.method.settings()["beta"] == method_named("kin").settings()["beta"]
+    assert "beta" not in str(chosen.chosen) and chosen.method.settings()["free"] == UNLIKE["free"]
+
+
+def test_a_limit_of_zero_is_never_passed() -> None:
+    """Of a star, say, whose ends differ more than nodes do."""
+    found, known = Alikeness(neighbours=-0.4, features=9.0), method_named("kin").settings()
+    assert ByAlikeness(unlike_below=0, mixed_below=0).settings_for(found, known) == {}
+    assert ByAlikeness().settings_for(found, known)["beta"] == 1.0
+
+
+@pytest.mark.parametrize("nodes", [50, 700, 1000, 9999])
+@pytest.mark.parametrize("width", [1, 3, 20, 60, 100])
+def test_rounding_is_no_difference_between_features(nodes: int, width: int) -> None:
+    ring = torch.stack([torch.arange(nodes), (torch.arange(nodes) + 1) % nodes])
+    for x in (torch.ones(nodes, width), 0.1 * torch.ones(nodes, width), torch.arange(1.0, width + 1).repeat(nodes, 1)):
+        graph = Graph.from_arrays(x, ring)
+        assert alikeness(graph, graph.x) is None
+        sparse = SparseMatrix.from_dense(x)
+        assert alikeness(graph, sparse) is None
+
+
 @pytest.mark.parametrize(
     ("name", "value", "problem"),
     [

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch import nn
@@ -104,6 +106,16 @@ def test_it_is_measured_on_the_graph_itself_or_on_a_stand_in(method: str, monkey
     planned = plan(graph, method, device="cpu", epochs=40)
     for found in (duration(planned.prepare()), duration_before(planned)):
         assert found.epochs == 40 and min(found.prepare, found.step, found.embed) > 0
+
+
+def test_of_a_large_table_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its columns were prepared before a stand-in was made."""
+    monkeypatch.setattr(durations, "SMALLEST", 200)
+    draw = np.random.default_rng(0)
+    nodes = pd.DataFrame({"id": range(900), "age": draw.normal(40, 10, 900), "city": draw.choice(["a", "b", "c"], 900)})
+    edges = pd.DataFrame(draw.integers(900, size=(2000, 2)), columns=["source", "target"])
+    planned = plan((edges, nodes), "grace", device="cpu", epochs=40)
+    assert planned.recipe is not None and duration_before(planned).total > 0
 
 
 # who is told, and that nothing else changes

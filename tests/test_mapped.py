@@ -20,6 +20,7 @@ CPU = torch.device("cpu")
 QUICK: dict[str, Any] = {"device": "cpu", "epochs": 2, "hidden": 16, "branch_width": 8, "projector": 8, "anchors": 50}
 QUICK |= {"top_k": 8, "steps": None, "unlike_below": 0}
 Usage = namedtuple("Usage", ("total", "used", "free"))
+Mount = namedtuple("Mount", ("mountpoint", "fstype"))
 
 
 @pytest.fixture
@@ -63,6 +64,26 @@ def test_a_full_disk_is_named_before_anything_is_written(monkeypatch: pytest.Mon
     monkeypatch.setattr("shutil.disk_usage", lambda folder: Usage(2**40, 2**40, 2**30))
     with mapped.in_files(), pytest.raises(OutputError, match=r"room for 4\.0 GiB .*found 1\.0 GiB\. Set TMPDIR"):
         mapped.empty(2**20, 2**10, torch.float32, CPU)
+
+
+def test_a_folder_in_memory_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    mounts = [Mount("/", "ext4"), Mount(str(tmp_path), "tmpfs"), Mount(f"{tmp_path}/other", "ext4")]
+    monkeypatch.setattr("psutil.disk_partitions", lambda all: mounts)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with mapped.in_files(), pytest.raises(OutputError, match=r"lies in memory, too \(tmpfs\)\. Set TMPDIR"):
+        mapped.empty(4, 4, torch.float32, CPU)
+
+
+def test_room_that_the_system_does_not_give_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """For a quota, say, which the free space of the disk does not show."""
+
+    def refused(file: int, size: int) -> None:
+        raise OSError(122, "Disk quota exceeded")
+
+    monkeypatch.setattr("os.truncate", refused)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with mapped.in_files(), pytest.raises(OutputError, match="Set TMPDIR"):
+        mapped.empty(4, 4, torch.float32, CPU)
 
 
 def test_where_memory_is_short_smoothed_features_lie_in_files(made: list[int], monkeypatch: pytest.MonkeyPatch) -> None:

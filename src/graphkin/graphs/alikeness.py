@@ -19,6 +19,10 @@ AXES, COUNTED = 64, 4
 """principal axes of the features that are looked at, and how many of them count: those in which neighbours are most alike"""
 MOST_NODES, MOST_EDGES = 10_000, 30_000
 """that are looked at"""
+ROWS = 8192
+"""whose features are copied at a time"""
+ROUNDING = 1e-5
+"""Less variance than this share of the squared lengths is none."""
 FEW = 50
 """features, each of which may say something of its own: they are never taken for noise"""
 
@@ -43,22 +47,23 @@ def alikeness(graph: Graph, x: Features) -> Alikeness | None:
     source = generator(0, "alikeness")
     rows = unit_length(_some_rows(x, _drawn(graph.num_nodes, MOST_NODES, source).to(x.device)))
     count, width = rows.shape
-    mean = _column_sums(rows) / count
+    exact_mean = _column_sums(rows) / count
+    mean = exact_mean.float()
     turned = rows.T
 
     def gram(directions: Tensor) -> Tensor:
         found: Tensor = turned @ (rows @ directions) - count * mean[:, None] * (mean @ directions)
         return found
 
-    total = float(_squares(rows) - count * mean.square().sum())
-    if graph.num_edges == 0 or total <= count * 1e-6:
+    total = float(_squares(rows) - count * exact_mean.square().sum())
+    if graph.num_edges == 0 or total <= count * ROUNDING:
         return None
     axes = principal_axes(gram, width, min(AXES, width), rows.device)
     first = float(axes[:, 0] @ gram(axes[:, :1])[:, 0])
     noise = total / width * (1 + math.sqrt(width / count)) ** 2 if width > FEW else 0.0
     edges = graph.edge_index[:, _drawn(graph.edge_index.size(1), MOST_EDGES, source).to(graph.edge_index.device)]
     nodes, place = edges.unique(return_inverse=True)
-    ends = (unit_length(_some_rows(x, nodes)) @ axes)[place]
+    ends = torch.cat([unit_length(_some_rows(x, some)) @ axes for some in nodes.split(ROWS)])[place]
     neighbours = _correlation(*ends).topk(min(COUNTED, axes.size(1))).values.mean().item()
     return Alikeness(neighbours, first / noise if noise else math.inf)
 
@@ -82,10 +87,11 @@ def _some_rows(x: Features, nodes: Tensor) -> Features:
 
 
 def _column_sums(x: Features) -> Tensor:
-    ones = torch.ones(x.shape[0], 1, device=x.device)
-    found: Tensor = (x.T @ ones)[:, 0]
-    return found
+    if not isinstance(x, SparseMatrix):
+        return x.sum(dim=0, dtype=torch.float64)
+    sums = torch.zeros(x.shape[1], dtype=torch.float64, device=x.device)
+    return sums.index_add_(0, x.columns, x.values.double())
 
 
 def _squares(x: Features) -> Tensor:
-    return (x.values if isinstance(x, SparseMatrix) else x).square().sum()
+    return (x.values if isinstance(x, SparseMatrix) else x).square().sum(dtype=torch.float64)

@@ -62,9 +62,10 @@ class ByAlikeness:
         if found is None:
             return {}
         instead: dict[str, Any] = {}
-        if found.neighbours < self.unlike_below:
+        alike = max(found.neighbours, 0.0)
+        if alike < self.unlike_below:
             instead |= self._named(UNLIKE if found.features >= NO_NOISE else NOISE)
-        if found.neighbours < self.mixed_below and known.get("branches"):
+        if alike < self.mixed_below and known.get("branches"):
             instead |= self._named(MIXED)
         return {name: value for name, value in instead.items() if value is not None and known.get(name, ()) != ()}
 
@@ -75,7 +76,7 @@ class ByAlikeness:
     def reason(self, found: Alikeness, instead: dict[str, Any]) -> str:
         """What took the place of other settings, and why."""
         told = ", ".join(f"{name}={_shown(value)}" for name, value in instead.items())
-        unlike = found.neighbours < self.unlike_below
+        unlike = max(found.neighbours, 0.0) < self.unlike_below
         if unlike and found.features < NO_NOISE:
             return f"{told} (the features look like noise)"
         how, limit = ("hardly", self.unlike_below) if unlike else ("little", self.mixed_below)

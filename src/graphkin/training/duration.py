@@ -74,6 +74,7 @@ def duration_before(planned: Plan) -> Duration:
     method, nodes = planned.method, planned.graph.num_nodes
     part = min(max(SMALLEST, nodes // SHARE), LARGEST)
     ratio = nodes / part
+    planned = replace(planned, recipe=None)  # which was applied to the graph already
     prepared = replace(planned, graph=stand_in(planned.graph, part)).prepare()
     of_objective, step = prepared.seconds_of_objective, _step(prepared)
     compares_all = method.similarity is not None and getattr(method.similarity, "top_k", None) is None

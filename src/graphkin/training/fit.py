@@ -13,9 +13,9 @@ from graphkin.methods import Method
 from graphkin.support.files import checked_path
 from graphkin.support.parallel import peers
 from graphkin.support.progress import tell
-from graphkin.support.waiting import spinning
 from graphkin.training.fitted import Fitted
 from graphkin.training.plan import Plan, plan
+from graphkin.training.threads import spinning
 
 
 def fit(

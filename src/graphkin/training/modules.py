@@ -81,14 +81,16 @@ def prepared_features(method: Method, graph: Graph) -> Features:
     return row_scaled(x).to(dtype=torch.float32)
 
 
-def suited(method: Method, graph: Graph) -> tuple[Method, str | None]:
-    """With the settings that depend on the graph, and what was chosen and why."""
+def suited(method: Method, graph: Graph, *, own_similarity: bool = False) -> tuple[Method, str | None]:
+    """With the settings that depend on the graph, and what was chosen and why. An ``own_similarity`` has no β to choose."""
     size = graph.num_nodes, graph.num_features
     chosen = method.configure(epochs=method.optimiser.epochs_on(*size))
     reasons = [method.optimiser.reason(*size)]
     if method.by_alikeness is not None:
         found = peers().from_first(lambda: alikeness(graph, prepared_features(method, graph)))
         instead = method.by_alikeness.settings_for(found, chosen.settings())
+        if own_similarity:
+            instead.pop("beta", None)
         if found is not None and instead:
             chosen = chosen.configure(**instead)
             reasons.append(method.by_alikeness.reason(found, instead))

@@ -137,7 +137,7 @@ def plan(
     recipe = recipe_for(graph) if scale == "columns" and not graph.prepared else None
     graph = graph if recipe is None else recipe.applied(graph)
     check_usable(graph, asked, own_similarity=similarity is not None)
-    chosen, reason = suited(asked.configure(feature_scale=scale), graph)
+    chosen, reason = suited(asked.configure(feature_scale=scale), graph, own_similarity=similarity is not None)
     where, limit = device_named(device), parse_memory(memory)
     there = graph.to(where)
     own = own_similarity(similarity, graph, chosen, where)
