@@ -23,6 +23,12 @@ Usage = namedtuple("Usage", ("total", "used", "free"))
 Mount = namedtuple("Mount", ("mountpoint", "fstype"))
 
 
+@pytest.fixture(autouse=True)
+def on_a_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever temporary files lie on this machine."""
+    monkeypatch.setattr("psutil.disk_partitions", lambda all: [Mount("/", "ext4")])
+
+
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Sizes of the files that are made."""

@@ -23,6 +23,6 @@ def spinning() -> str | None:
         return None
     return (
         f"PyTorch was imported before graphkin, so its threads spin while they wait, and other programs use {busy:.1f} of "
-        f"{cores} cores: training may take many times as long. Import graphkin first, set OMP_WAIT_POLICY=passive, or call "
+        f"{cores} cores: training may take much longer. Import graphkin first, set OMP_WAIT_POLICY=passive, or call "
         "torch.set_num_threads(1)."
     )
