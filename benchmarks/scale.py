@@ -46,6 +46,7 @@ def one(nodes: int, memory: str, method: str, epochs: int | None, device: str) -
         with peak_memory(where) as peak:
             yield
         seconds[name], peaks[name] = time.perf_counter() - start, peak[0]
+        print(f"{name} {seconds[name]:.0f} s", file=sys.stderr, flush=True)
 
     with stage("generate"):
         graph = community_graph(nodes)
@@ -93,7 +94,7 @@ def main() -> None:
         named = zip(("memory", "method", "epochs", "device"), settings, strict=True)
         options = [f"--{name}={value}" for name, value in named if value is not None]
         command = [sys.executable, __file__, "--here", "--nodes", str(nodes), *options]
-        row = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[-1])
+        row = json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()[-1])
         rows.append(row)
         write_json(RESULTS, [*earlier, {"commit": commit(), **environment(), "rows": rows}])
         stages = ", ".join(f"{name} {value:.0f} s" for name, value in row["seconds"].items())

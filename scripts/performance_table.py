@@ -187,6 +187,14 @@ LINES = [
         kin_epoch(19717, 19717, 50, 500, (BF16, TF32)),
     ),
     Line(
+        "the same, one positive each",
+        kin_on("pubmed", "cuda"),
+        "one positive each, fused bf16",
+        "one positive each, blocked float32",
+        "≤ 6 ms",
+        kin_epoch(19717, 19717, 50, 500, (BF16, TF32)),
+    ),
+    Line(
         "kin epoch, Pubmed, 2,048 anchors, one of 8 repeats",
         kin_on("pubmed", "cuda"),
         f"2,048 anchors, blocked tf32, {EIGHT}",

@@ -63,17 +63,19 @@ def test_epochs(small: Graph) -> None:
 def test_epochs_of_kin(small: Graph) -> None:
     method = method_named("kin").configure(hidden=8, branch_width=4, anchors=20)
     rows = list(epoch.compare(small, method, CPU, repeats=1))
-    assert [row.contender for row in rows] == ["all anchors, blocked float32", "20 anchors, blocked float32"]
+    whole = ["all anchors, blocked float32", "one positive each, blocked float32"]
+    assert [row.contender for row in rows] == [*whole, "20 anchors, blocked float32"]
     assert all(row.seconds is not None and row.error == 0 for row in rows)
-    (row,) = epoch.compare(small, method.configure(anchors=40), CPU, repeats=1)
-    assert row.contender == "all anchors, blocked float32"
+    rows = list(epoch.compare(small, method.configure(anchors=40), CPU, repeats=1))
+    assert [row.contender for row in rows] == whole
 
 
 def test_epochs_of_kin_in_lower_precision() -> None:
     graph = community_graph(1100, words=20)
     rows = list(epoch.compare(graph, method_named("kin").configure(hidden=8, branch_width=4), CPU, repeats=1))
-    lower = ["all anchors, blocked bf16"] if multiplies_bf16_fast(CPU) else []
-    assert [row.contender for row in rows] == ["all anchors, blocked float32", *lower]
+    precisions = ["float32", "bf16"] if multiplies_bf16_fast(CPU) else ["float32"]
+    expected = [f"{what}, blocked {precision}" for what in ("all anchors", "one positive each") for precision in precisions]
+    assert [row.contender for row in rows] == expected
     assert all(row.seconds is not None and row.error is not None and row.error < epoch.ALLOWED for row in rows)
 
 
