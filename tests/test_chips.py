@@ -72,7 +72,7 @@ def test_kinship(forced: Chip, n: int, d: int, precision: str) -> None:
 
 
 def _assert_close(found: Any, exact: Any, precision: str) -> None:
-    allowed = {"float32": 1e-4, "bf16": 2e-2}[precision]
+    allowed = {"float32": 1e-4, "bf16": 3e-2}[precision]
     for one, other in zip(found, exact, strict=True):
         other = other.cpu()
         assert float((one.cpu() - other).norm()) <= allowed * max(float(other.norm()), 0.1)

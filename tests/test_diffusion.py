@@ -13,6 +13,7 @@ from graphkin.graphs import diffusion
 from graphkin.graphs.adjacency import normalised_adjacency
 from graphkin.graphs.diffusion import (
     REST,
+    REST_OF_ROUNDED,
     chebyshev_steps,
     pagerank_diffusion,
     pagerank_diffusion_plain,
@@ -66,6 +67,16 @@ def test_diffusion_ends_at_the_exact_inverse(small: Graph, way: Diffusion, alpha
     exact = torch.linalg.solve(torch.eye(40, dtype=torch.float64) - (1 - alpha) * adjacency.to_dense(), alpha * x)
     rest, first = (way(adjacency, x, alpha) - exact).norm(dim=0), (x - exact).norm(dim=0)
     assert (rest <= REST * first + 1e-12).all()
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_a_larger_rest_takes_fewer_steps(small: Graph, alpha: float) -> None:
+    adjacency, x = adjacency_of(small), sparse_like(40, 5, 1.0)
+    exact = torch.linalg.solve(torch.eye(40, dtype=torch.float64) - (1 - alpha) * adjacency.to_dense(), alpha * x)
+    (rounded,) = pagerank_diffusions(adjacency, x, [alpha], REST_OF_ROUNDED)
+    left, first = (rounded - exact).norm(dim=0), (x - exact).norm(dim=0)
+    assert (left <= REST_OF_ROUNDED * first + 1e-12).all()
+    assert chebyshev_steps(alpha, REST_OF_ROUNDED) < chebyshev_steps(alpha) or alpha == 1
 
 
 def test_the_number_of_steps_is_the_smallest_that_will_do() -> None:

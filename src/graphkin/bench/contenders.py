@@ -48,6 +48,7 @@ def checked_and_timed(
     problem: dict[str, Any], contenders: Iterable[Contender], views: Views, definition: Contender, repeats: int
 ) -> Iterator[Row]:
     expected = tuple(part.cpu() for part in views.result(definition, views.checked))
+    del definition  # and the N×N weights that it holds, which would count as memory of the others
     for contender in contenders:
         try:
             error = _error(views.result(contender, views.checked), expected)

@@ -21,6 +21,8 @@ from graphkin.support.sparse import SparseMatrix
 
 REST = 1e-4
 """How far PageRank diffusion may stay from its limit, relative to how far x is from it."""
+REST_OF_ROUNDED = 1e-3
+"""The same where the result is rounded to bf16, which takes off up to 4e-3 of a number."""
 BLOCK_BYTES = {"cpu": 2**20, "cuda": 2**28}
 """Columns are spread so many at a time: few enough for a core's cache, many enough to keep a GPU busy."""
 NARROWEST = 32
@@ -57,9 +59,9 @@ def pagerank_diffusion(adjacency: SparseMatrix, x: Features, alpha: float) -> Te
     return pagerank_diffusions(adjacency, x, [alpha])[0]
 
 
-def pagerank_diffusions(adjacency: SparseMatrix, x: Features, alphas: Sequence[float]) -> list[Tensor]:
+def pagerank_diffusions(adjacency: SparseMatrix, x: Features, alphas: Sequence[float], rest: float = REST) -> list[Tensor]:
     """``pagerank_diffusion`` with several ``alphas``, in the steps of the smallest: all are sums of the same T_k(Â) x."""
-    factors = [chebyshev_factors(alpha) for alpha in alphas]
+    factors = [chebyshev_factors(alpha, rest) for alpha in alphas]
     parts = [_chebyshev_sums(adjacency, block, factors) for _, block in column_blocks(x)]
     return [blocks[0] if len(blocks) == 1 else torch.cat(blocks, dim=1) for blocks in zip(*parts, strict=True)]
 
@@ -78,25 +80,25 @@ def plain_steps(alpha: float) -> int:
     return 0 if alpha == 1 else math.floor(math.log(REST) / math.log1p(-alpha)) + 1
 
 
-def chebyshev_steps(alpha: float) -> int:
-    """The smallest K with T_K(1 / (1 − α)) > 1 / ``REST``; T_K(z) = cosh(K arcosh z)."""
+def chebyshev_steps(alpha: float, rest: float = REST) -> int:
+    """The smallest K with T_K(1 / (1 − α)) > 1 / ``rest``; T_K(z) = cosh(K arcosh z)."""
     check_range("alpha", alpha, above=0, at_most=1)
-    return 0 if alpha == 1 else math.floor(math.acosh(1 / REST) / math.acosh(1 / (1 - alpha))) + 1
+    return 0 if alpha == 1 else math.floor(math.acosh(1 / rest) / math.acosh(1 / (1 - alpha))) + 1
 
 
-def chebyshev_factors(alpha: float) -> np.ndarray:
+def chebyshev_factors(alpha: float, rest: float = REST) -> np.ndarray:
     """c_k with Σ_k c_k T_k(t) = f(t) + (1 − f(t)) T_K(t) / T_K(1 / (1 − α)): Chebyshev's iterate from x after K steps.
 
     f(t) = α / (1 − (1 − α) t) is the limit.
     """
-    steps = chebyshev_steps(alpha)
+    steps = chebyshev_steps(alpha, rest)
     if steps == 0:
         return np.ones(1)
-    rest = 1 / math.cosh(steps * math.acosh(1 / (1 - alpha)))
+    left = 1 / math.cosh(steps * math.acosh(1 / (1 - alpha)))
 
     def iterate(t: np.ndarray) -> np.ndarray:
         limit = alpha / (1 - (1 - alpha) * t)
-        found: np.ndarray = limit + (1 - limit) * rest * np.cos(steps * np.arccos(t))
+        found: np.ndarray = limit + (1 - limit) * left * np.cos(steps * np.arccos(t))
         return found
 
     factors: np.ndarray = np.polynomial.chebyshev.chebinterpolate(iterate, steps)

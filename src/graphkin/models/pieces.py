@@ -20,7 +20,7 @@ from torch import Tensor
 from graphkin.errors import SettingError, shown
 from graphkin.graphs.adjacency import normalised_adjacency
 from graphkin.graphs.arrays import Features
-from graphkin.graphs.diffusion import pagerank_diffusions, powers, unit_length
+from graphkin.graphs.diffusion import REST, REST_OF_ROUNDED, pagerank_diffusions, powers, unit_length
 from graphkin.graphs.graph import Graph
 from graphkin.models.columns import fill_columns
 from graphkin.support.axes import principal_axes, simple_axes
@@ -159,7 +159,9 @@ def _smoothed(adjacency: SparseMatrix, x: Features, names: list[str], among: Pee
     kept = stored_as(x.shape[0] * x.shape[1]) if x.dtype == torch.float32 else x.dtype
     first, last = among.bounds(x.shape[0])
     found = {name: empty(last - first, x.shape[1], kept, x.device) for name in names}
-    fill_columns(found, x, lambda columns: _smoothed_columns(adjacency, columns, names), among)
+    rest = REST_OF_ROUNDED if kept == torch.bfloat16 else REST
+    adjacency = adjacency.short()
+    fill_columns(found, x, lambda columns: _smoothed_columns(adjacency, columns, names, rest), among)
     for name, piece in found.items():
         for rows in piece.split(ROWS):
             values = rows.to(x.dtype)
@@ -176,13 +178,13 @@ def _own_rows(x: Features, among: Peers) -> Features:
     return x.row_slice(first, last) if isinstance(x, SparseMatrix) else x[first:last].clone()
 
 
-def _smoothed_columns(adjacency: SparseMatrix, x: Tensor, names: list[str]) -> Iterator[tuple[str, Tensor]]:
+def _smoothed_columns(adjacency: SparseMatrix, x: Tensor, names: list[str], rest: float) -> Iterator[tuple[str, Tensor]]:
     matches = [(name, NAME.fullmatch(name)) for name in names]
     hops = {name: int(match["hops"]) for name, match in matches if match and match["hops"]}
     yield from zip(hops, cast(list[Tensor], powers(adjacency, x, hops.values())), strict=True)
     alphas = {name: float(match["alpha"]) for name, match in matches if match and match["alpha"]}
     if alphas:
-        yield from zip(alphas, pagerank_diffusions(adjacency, x, list(alphas.values())), strict=True)
+        yield from zip(alphas, pagerank_diffusions(adjacency, x, list(alphas.values()), rest), strict=True)
     if HIGH_PASS in names:
         yield HIGH_PASS, x - adjacency @ x
 

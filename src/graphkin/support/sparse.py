@@ -141,6 +141,13 @@ class SparseMatrix:
     def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> SparseMatrix:
         return SparseMatrix(self.csr.to(device=device, dtype=dtype))
 
+    def short(self) -> SparseMatrix:
+        """The same with 32-bit indices where they fit: PyTorch's products on a CPU make them of others at every call."""
+        if self.device.type != "cpu" or max(*self.shape, self.values.numel()) > torch.iinfo(torch.int32).max:
+            return self
+        rowptr, columns, values = self.parts
+        return SparseMatrix.from_parts(rowptr.int(), columns.int(), values, (self.shape[0], self.shape[1]))
+
     def to_dense(self) -> Tensor:
         return self.csr.to_dense()
 

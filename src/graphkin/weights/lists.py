@@ -44,7 +44,8 @@ class ShortLists:
         mine = peers().share(weights.all_nodes())
         for rows, found, columns in () if weights.positive.own_only else _blocks(weights, mine):
             largest, place = found.topk(min(size[1], found.size(1)), dim=1)
-            if weights.near is not None:  # in an order that no rounding changes, whichever process computed the weights
+            if weights.near is not None or shares.is_cuda:
+                # in an order that no rounding changes: a GPU does not round alike each time, nor do several processes
                 place = place.sort(dim=1).values
                 largest = found.gather(1, place)
             columns, total = columns.gather(1, place), largest.sum(dim=1, keepdim=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 import torch
@@ -19,6 +20,7 @@ from graphkin.models.pieces import Pieces, some_rows, stored_as, width_of_piece
 from graphkin.models.views import View
 from graphkin.support.axes import principal_axes
 from graphkin.support.memory import give_back
+from graphkin.support.products import multiplies_bf16_fast, products_in, times
 from graphkin.support.randomness import generator as source_of
 from graphkin.support.sparse import SparseMatrix
 
@@ -88,7 +90,8 @@ class BranchesEncoder(nn.Module):
             (self.free_axes, lambda some: self._free_rows(x, some)),
         ):
             if axes.numel():
-                gram = _gram(rows, axes.size(0), x, nodes)
+                with self._products(x):
+                    gram = _gram(rows, axes.size(0), x, nodes)
                 found = principal_axes(gram, axes.size(0), axes.size(1), axes.device)
                 axes.copy_(x.among.broadcast(found, rank=0))
 
@@ -111,11 +114,17 @@ class BranchesEncoder(nn.Module):
             yield from (among.broadcast(some, rank) for some in rows.split(ROWS))
 
     def _embedded(self, x: Pieces, learned: Callable[[Tensor], Tensor] | None, some: Tensor) -> Tensor:
-        halves = [] if learned is None else [learned(some)]
-        if self.free_axes.numel():
-            free = self._free_rows(x, some) @ self.free_axes
-            halves.append(free if "length" in self.found else F.normalize(free, dim=1))
+        with self._products(x):
+            halves = [] if learned is None else [learned(some)]
+            if self.free_axes.numel():
+                free = times(self._free_rows(x, some), self.free_axes)
+                halves.append(free if "length" in self.found else F.normalize(free, dim=1))
         return torch.cat(halves, dim=1)
+
+    def _products(self, x: Pieces) -> AbstractContextManager[None]:
+        """Embeddings are multiplied in bf16 where features are kept in it and a CPU is fast at it."""
+        rounded = stored_as(x.nodes * self.settings.branch_width) == torch.bfloat16 and multiplies_bf16_fast(x.device)
+        return products_in("bf16" if rounded else "float32", x.device)
 
     def _learned_part(self, x: Pieces, view: View) -> Callable[[Tensor], Tensor] | None:
         """What branches give along their axes, at some places: the last quarter of the columns averaged over several hops."""
@@ -126,19 +135,22 @@ class BranchesEncoder(nn.Module):
         axes = self.learned_axes[:, : width - averaged]
 
         def along_axes(some: Tensor) -> Tensor:
-            return self._learned_rows(x, smoothed, some) @ axes
+            return times(self._learned_rows(x, smoothed, some), axes)
 
         if not averaged:
             return lambda some: F.normalize(along_axes(some), dim=1)
         plain = torch.empty(len(x), axes.size(1), dtype=stored_as(x.nodes * axes.size(1)), device=x.device)
         leading = torch.empty(len(x), averaged, dtype=plain.dtype, device=x.device)
         for some in torch.arange(len(x), device=x.device).split(ROWS):
-            rows = along_axes(some)
+            with self._products(x):
+                rows = along_axes(some)
             plain[some], leading[some] = rows.to(plain.dtype), F.normalize(rows[:, :averaged], dim=1).to(plain.dtype)
+
+        adjacency = view.adjacency.short()
 
         def average(block: Tensor) -> Tensor:
             for _ in range(self.settings.smooth_hops):
-                block = view.adjacency @ block
+                block = adjacency @ block
             return block
 
         parts = plain, in_columns(average, x.among.gather(leading, x.nodes), x.among)
@@ -151,12 +163,13 @@ class BranchesEncoder(nn.Module):
     def _smoothed(self, x: Pieces, view: View) -> list[list[Tensor]]:
         """For early and late branches, the outputs of length 1 that are averaged over neighbours, [rows, branch_width] each."""
         restart, found = self.settings.diffuse_outputs, []
+        adjacency = view.adjacency.short()
 
         def average(block: Tensor) -> Tensor:
-            return view.adjacency @ block
+            return adjacency @ block
 
         def diffuse(block: Tensor) -> Tensor:
-            return pagerank_diffusion(view.adjacency, block, restart)
+            return pagerank_diffusion(adjacency, block, restart)
 
         for branches in (self.early, self.late):
             outputs: list[Tensor] = []
@@ -173,7 +186,9 @@ class BranchesEncoder(nn.Module):
         width = self.settings.branch_width
         found = torch.empty(len(x), width, dtype=stored_as(x.nodes * width), device=x.device)
         for some in torch.arange(len(x), device=x.device).split(ROWS):
-            found[some] = F.normalize(branch([some_rows(x[part], some) for part in parts_of(name)]), dim=1).to(found.dtype)
+            with self._products(x):
+                output = branch([some_rows(x[part], some) for part in parts_of(name)])
+            found[some] = F.normalize(output, dim=1).to(found.dtype)
         return found
 
     def _learned_rows(self, x: Pieces, smoothed: list[list[Tensor]], some: Tensor) -> Tensor:
