@@ -218,7 +218,7 @@ def table() -> str:
     heads = ("", "target", "time", "memory", "floor", "× floor", "compared with", "commit")
     lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
     for line in LINES:
-        found = _latest(line.problem, line.contender)
+        found = latest(line.problem, line.contender)
         if found is None:
             cells = (line.what, line.target, "not run", "–", "–" if line.floor is None else _time(line.floor), "–", "–", "–")
             lines.append(f"| {' | '.join(cells)} |")
@@ -242,7 +242,7 @@ def table() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _latest(problem: dict[str, Any], contender: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
+def latest(problem: dict[str, Any], contender: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
     kind = "epoch" if "graph" in problem else "objective"
     found = [
         (run, row)
