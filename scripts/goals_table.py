@@ -1,4 +1,4 @@
-"""Write the table of goals in docs/performance.md from benchmarks/results: ``python scripts/goals_table.py``."""
+"""Write the table of goals in docs/performance.md from benchmarks/results: ``python -m scripts.goals_table``."""
 
 from __future__ import annotations
 
@@ -27,8 +27,12 @@ def goals() -> list[Goal]:
     million = next(row for row in latest_runs() if (row["kind"], row["nodes"]) == ("cpu", 10**6))
     first = next(run for run in reversed(_read("first-fit")) if run["device"] == "cuda")
     return [
-        _benchmark("objective of kin, 19,717 nodes, d = 256, H200", 3e-3, lines["Kinship, N = 19,717, d = 256, one positive each"]),
-        _benchmark("epoch of kin, Pubmed, all anchors with one positive each, H200", 6e-3, lines["the same, one positive each"]),
+        _benchmark(
+            "objective of kin, 19,717 nodes, d = 256, H200", 3e-3, lines["Kinship, N = 19,717, d = 256, one positive each"]
+        ),
+        _benchmark(
+            "epoch of kin, Pubmed, all anchors with one positive each, H200", 6e-3, lines["the same, one positive each"]
+        ),
         _benchmark(
             "objective of the paper, 19,717 nodes, d = 256, stored similarity, H200",
             6.2e-3,

@@ -94,11 +94,16 @@ def _seconds(value: float) -> str:
     return f"{value / 60:.0f} min" if value >= 600 else f"{value:.1f} s" if value >= 1 else f"{1000 * value:.0f} ms"
 
 
+def latest_estimates() -> list[dict[str, Any]]:
+    """The latest row of every method and graph, kin's first."""
+    latest = {(row["method"] != "kin", row["method"], row["nodes"], row["graph"]): row for row in rows("estimates")}
+    return [latest[key] for key in sorted(latest)]
+
+
 def estimates_table() -> str:
-    latest = {(row["method"], row["nodes"], row["graph"]): row for row in rows("estimates")}
     lines = ["| nodes | method | estimated | taken | | estimated | taken | |", "|---" * 8 + "|"]
-    for (method, nodes, _), row in sorted(latest.items(), key=lambda entry: (entry[0][0] != "kin", *entry[0])):
-        cells = [f"{nodes:,}", method]
+    for row in latest_estimates():
+        cells = [f"{row['nodes']:,}", row["method"]]
         for unit, shown in (("seconds", _seconds), ("bytes", lambda count: f"{count / 2**30:.2f} GiB")):
             expected, taken = row[f"estimated {unit}"], row[unit]
             cells += [shown(expected), shown(taken), f"{100 * (expected / taken - 1):+.0f} %".replace("-", "−")]

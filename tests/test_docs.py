@@ -227,6 +227,9 @@ def test_the_performance_page_is_the_result_files() -> None:
     assert goals_table.page(performance) == performance
     scale = scale_tables.PAGE.read_text(encoding="utf-8")
     assert scale_tables.page(scale) == scale
+    for row in scale_tables.latest_estimates():
+        for unit in ("seconds", "bytes"):
+            assert 0.7 < row[f"estimated {unit}"] / row[unit] < 1.3, row["graph"]
     for file, graphs in (("precision-8-seeds", ("cora", "citeseer")), ("kin-precision", ("cora", "citeseer", "minesweeper"))):
         rows = json.loads((ROOT / "docs" / "results" / f"{file}.json").read_text(encoding="utf-8"))["rows"]
         accuracy = {(row["graph"], row["precision"]): row["accuracy"] for row in rows}

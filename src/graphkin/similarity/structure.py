@@ -12,6 +12,7 @@ from torch import Tensor
 from graphkin.errors import check_range, check_whole
 from graphkin.graphs.adjacency import normalised_adjacency
 from graphkin.graphs.arrays import inverse
+from graphkin.graphs.diffusion import column_blocks
 from graphkin.similarity.blocks import NodeSimilarity
 from graphkin.support.parallel import peers
 from graphkin.support.sparse import SparseMatrix
@@ -48,15 +49,23 @@ class PageRank(NodeSimilarity):
         self._solve = None if steps is not None else _solver(self.adjacency, alpha)
 
     def apply(self, vectors: Tensor) -> Tensor:
-        """P̂ times ``vectors`` [N, C], with K sparse products."""
+        """P̂ times ``vectors`` [N, C], with K sparse products, on a CPU of some columns at a time, which fit a core's cache."""
         if self._solve is not None:
             return self._solve(vectors)
+        if vectors.device.type != "cpu":
+            return self._walked(self.adjacency, vectors)
+        found, adjacency = torch.empty_like(vectors), self.adjacency.short()
+        for first, block in column_blocks(vectors):
+            found[:, first : first + block.size(1)] = self._walked(adjacency, block)
+        return found
+
+    def _walked(self, adjacency: SparseMatrix, vectors: Tensor) -> Tensor:
         assert self.steps is not None
         walked, result = vectors, self.alpha * vectors
         for k in range(1, self.steps):
-            walked = self.adjacency @ walked
+            walked = adjacency @ walked
             result.add_(walked, alpha=self.alpha * (1 - self.alpha) ** k)
-        return result.add_(self.adjacency @ walked, alpha=(1 - self.alpha) ** self.steps)
+        return result.add_(adjacency @ walked, alpha=(1 - self.alpha) ** self.steps)
 
     def unit(self, rows: Tensor) -> Tensor:
         """The unit vectors of ``rows`` as columns: [N, rows]."""

@@ -16,8 +16,8 @@ from graphkin.weights.transforms import NONE
 
 LENGTH, LENGTH_OF_SIMILAR = 128, 64
 """positives of a node that are listed, those of the largest weights; and where similar nodes alone are compared"""
-ROWS, PAIRS = 256, 2**24
-"""nodes, and pairs of nodes, that are compared at a time, whichever is less"""
+ROWS, PAIRS = {"cpu": 64, "cuda": 256}, 2**24
+"""nodes, on a CPU few enough for a core's cache, and pairs of nodes that are compared at a time, whichever is less"""
 PAIRS_OF_SIMILAR = 2**18
 """of nodes with their similar nodes, at a time"""
 
@@ -76,8 +76,8 @@ class ShortLists:
         return torch.where((itself < own) | (total == 0), anchors, drawn)
 
 
-def rows_at_a_time(nodes: int) -> int:
-    return max(min(ROWS, PAIRS // nodes), 16)
+def rows_at_a_time(nodes: int, device: torch.device) -> int:
+    return max(min(ROWS[device.type], PAIRS // nodes), 16)
 
 
 def _by_count(near: SparseMatrix, rows: Tensor) -> Iterator[Tensor]:
@@ -93,7 +93,7 @@ def _by_count(near: SparseMatrix, rows: Tensor) -> Iterator[Tensor]:
 def _blocks(weights: NodeWeights, rows: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
     """Some of the rows, the shares of their positives, and which nodes those are."""
     if weights.near is None:
-        for some in rows.split(rows_at_a_time(weights.num_nodes)):
+        for some in rows.split(rows_at_a_time(weights.num_nodes, rows.device)):
             yield some, *_of_all_nodes(weights, some)
     else:
         for some in _by_count(weights.near, rows):

@@ -11,6 +11,9 @@ from torch import Tensor
 from graphkin.similarity import NodeSimilarity
 from graphkin.support.parallel import peers
 
+ROWS = {"cpu": 64, "cuda": 1024}
+"""of similarity that are looked at together: on a CPU, few enough for a core's cache"""
+
 
 def attraction_temperatures(similarity: NodeSimilarity, effective: float, *, counterpart: bool = True) -> Tensor:
     """τ_p of every anchor such that its w⁺ has the wanted effective number of positives, as t-SNE's perplexity does.
@@ -72,11 +75,12 @@ def _all_anchors(
     goal = math.log(wanted)
     for rows in similarity.shared_row_blocks():
         block = similarity.block(rows)
-        own = None
-        if not own_counts:
-            own = torch.zeros_like(block, dtype=torch.bool)
-            own[torch.arange(rows.numel(), device=rows.device), rows] = True
-        found[rows] = temperatures_of(block, entropy, goal, own)
+        for some, part in zip(rows.split(ROWS[rows.device.type]), block.split(ROWS[rows.device.type]), strict=True):
+            own = None
+            if not own_counts:
+                own = torch.zeros_like(part, dtype=torch.bool)
+                own[torch.arange(some.numel(), device=some.device), some] = True
+            found[some] = temperatures_of(part, entropy, goal, own)
     return peers().complete(found)
 
 

@@ -150,9 +150,10 @@ def _form(graph: Graph, method: MethodLike, device: torch.device, anchors: int, 
 def _listing(graph: Graph, method: MethodLike, device: torch.device) -> int:
     """What finding the similarity and the short lists takes at the peak."""
     nodes, top_k = graph.num_nodes, getattr(method.objective.similarity, "top_k", None)
+    rows = min(rows_at_a_time(nodes, device), nodes)
     if top_k is None:
-        return BLOCKS_OF_LISTS * 4 * min(rows_at_a_time(nodes), nodes) * nodes
-    pairs = PAIRS_OF_SIMILAR if nodes > EXACT_TEMPERATURES[device.type] else min(rows_at_a_time(nodes), nodes) * nodes
+        return BLOCKS_OF_LISTS * 4 * rows * nodes
+    pairs = PAIRS_OF_SIMILAR if nodes > EXACT_TEMPERATURES[device.type] else rows * nodes
     return max(pagerank_bytes(graph, top_k), BLOCKS_OF_LISTS * 4 * pairs)
 
 
