@@ -90,9 +90,9 @@ def test_noise_says_nothing(small: Graph) -> None:
     edges = community_graph(2000).edge_index
     noise = of(Graph.from_arrays(torch.randn(2000, 100, generator=draw), edges))
     assert noise.features == pytest.approx(1.0, abs=0.1) and noise.neighbours < 0.08
-    assert ByAlikeness().settings_for(noise, NOISE) == NOISE
+    assert ByAlikeness().settings_for(noise, NOISE, 500) == NOISE
     words = of(community_graph(2000, mixing=1.0, typical=0.6))
-    assert words.features > 2 and ByAlikeness().settings_for(words, NOISE) == UNLIKE
+    assert words.features > 2 and ByAlikeness().settings_for(words, NOISE, 500) == UNLIKE
 
 
 def test_few_features_are_never_taken_for_noise() -> None:
@@ -100,7 +100,7 @@ def test_few_features_are_never_taken_for_noise() -> None:
     x = torch.randn(2000, looking.FEW, generator=torch.Generator().manual_seed(0))
     found = of(Graph.from_arrays(x, community_graph(2000).edge_index))
     assert found.features == math.inf and found.neighbours < 0.08
-    assert ByAlikeness().settings_for(found, NOISE) == UNLIKE
+    assert ByAlikeness().settings_for(found, NOISE, 500) == UNLIKE
 
 
 def test_what_a_method_does_without_stays_so_where_features_are_noise() -> None:
@@ -113,7 +113,7 @@ def test_what_a_method_does_without_stays_so_where_features_are_noise() -> None:
 def test_features_that_do_not_differ_and_graphs_without_edges_are_not_judged(x: Tensor, small: Graph) -> None:
     assert alikeness(small, x) is None
     assert alikeness(Graph.from_arrays(dense(small.x), np.zeros((2, 0), np.int64)), small.x) is None
-    assert ByAlikeness().settings_for(None, NOISE) == {}
+    assert ByAlikeness().settings_for(None, NOISE, 500) == {}
 
 
 # what kin does with it
@@ -191,8 +191,8 @@ def test_one_who_gives_the_similarity_is_told_nothing_about_beta(unlike: Graph) 
 def test_a_limit_of_zero_is_never_passed() -> None:
     """Of a star, say, whose ends differ more than nodes do."""
     found, known = Alikeness(neighbours=-0.4, features=9.0), method_named("kin").settings()
-    assert ByAlikeness(unlike_below=0, mixed_below=0).settings_for(found, known) == {}
-    assert ByAlikeness().settings_for(found, known)["beta"] == 1.0
+    assert ByAlikeness(unlike_below=0, mixed_below=0).settings_for(found, known, 500) == {}
+    assert ByAlikeness().settings_for(found, known, 500)["beta"] == 1.0
 
 
 @pytest.mark.parametrize("nodes", [50, 700, 1000, 9999])

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain
 from typing import cast
 
 import torch
@@ -20,7 +21,7 @@ from torch import Tensor
 from graphkin.errors import SettingError, shown
 from graphkin.graphs.adjacency import normalised_adjacency
 from graphkin.graphs.arrays import Features
-from graphkin.graphs.diffusion import REST, REST_OF_ROUNDED, pagerank_diffusions, powers, unit_length
+from graphkin.graphs.diffusion import REST, REST_OF_ROUNDED, column_blocks, pagerank_diffusions, powers, unit_length
 from graphkin.graphs.graph import Graph
 from graphkin.models.columns import fill_columns
 from graphkin.support.axes import principal_axes, simple_axes
@@ -123,17 +124,40 @@ def mean_length(x: Features) -> Tensor:
     return torch.where(found > 0, found, 1)
 
 
+def column_statistics(graph: Graph, x: Features, names: Iterable[str], length: Tensor) -> tuple[Tensor, Tensor]:
+    """For each of the pieces in the order of their names, what :func:`pieces_of` takes as ``centre`` and ``scale`` [pieces, F].
+
+    They give columns of mean 0, and rows whose mean square is 1 where all columns differ. One that does not differ is zero.
+    """
+    rows, wanted = _dense(x) / length, sorted(set(names))
+    centre, scale = rows.new_zeros(2, len(wanted), rows.size(1))
+    adjacency = _adjacency(graph).short()
+    smoothed = [name for name in wanted if name != FEATURES]
+    for first, block in column_blocks(rows):
+        columns, own = slice(first, first + block.size(1)), [(FEATURES, block)] if FEATURES in wanted else []
+        for name, found in chain(own, _smoothed_columns(adjacency, block, smoothed)):
+            deviation, mean = torch.std_mean(found, dim=0, correction=0)
+            differs = deviation > ROUNDING * found.square().mean(dim=0).sqrt()
+            place = wanted.index(name)
+            centre[place, columns] = mean
+            scale[place, columns] = torch.where(differs, 1 / (deviation * rows.size(1) ** 0.5), 0)
+    return centre, scale
+
+
 def pieces_of(
     graph: Graph,
     x: Features,
     names: Iterable[str],
     basis: Tensor | None = None,
     length: Tensor | None = None,
+    centre: Tensor | None = None,
+    scale: Tensor | None = None,
     among: Peers = ALONE,
 ) -> Pieces:
     """The named pieces of a graph's features ``x``. With a ``length``, rows keep theirs, which that one divides.
 
-    Processes ``among`` which they are shared out call it together.
+    ``centre`` is then taken off the columns of every piece, and ``scale`` stretches them. Processes ``among`` which rows are
+    shared out call it together.
     """
     x = unit_length(x) if length is None else _dense(x) / length
     wanted = sorted(set(names))
@@ -142,6 +166,9 @@ def pieces_of(
     if smoothed:
         parts |= _smoothed(_adjacency(graph), x if basis is None else x @ basis, smoothed, among, unit=length is None)
     lengths = x.counts if FEATURES in parts and isinstance(x, SparseMatrix) else None
+    if centre is not None and scale is not None:
+        for name, mean, factor in zip(wanted, centre, scale, strict=True):
+            cast(Tensor, parts[name]).sub_(mean).mul_(factor)
     return Pieces({name: parts[name] for name in wanted}, graph.num_nodes, among, lengths)
 
 
@@ -178,7 +205,7 @@ def _own_rows(x: Features, among: Peers) -> Features:
     return x.row_slice(first, last) if isinstance(x, SparseMatrix) else x[first:last].clone()
 
 
-def _smoothed_columns(adjacency: SparseMatrix, x: Tensor, names: list[str], rest: float) -> Iterator[tuple[str, Tensor]]:
+def _smoothed_columns(adjacency: SparseMatrix, x: Tensor, names: list[str], rest: float = REST) -> Iterator[tuple[str, Tensor]]:
     matches = [(name, NAME.fullmatch(name)) for name in names]
     hops = {name: int(match["hops"]) for name, match in matches if match and match["hops"]}
     yield from zip(hops, cast(list[Tensor], powers(adjacency, x, hops.values())), strict=True)

@@ -88,7 +88,7 @@ def suited(method: Method, graph: Graph, *, own_similarity: bool = False) -> tup
     reasons = [method.optimiser.reason(*size)]
     if method.by_alikeness is not None:
         found = peers().from_first(lambda: alikeness(graph, prepared_features(method, graph)))
-        instead = method.by_alikeness.settings_for(found, chosen.settings())
+        instead = method.by_alikeness.settings_for(found, chosen.settings(), graph.num_features)
         if own_similarity:
             instead.pop("beta", None)
         if found is not None and instead:

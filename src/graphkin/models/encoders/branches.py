@@ -20,6 +20,7 @@ from graphkin.models.pieces import (
     Pieces,
     basis_of,
     check_piece,
+    column_statistics,
     mean_length,
     pieces_of,
     stored_as,
@@ -51,7 +52,8 @@ class Branches:
     principal axes. ``axes`` is how many features are smoothed at most; more are first reduced to this many axes.
 
     Rows of features have length 1. Up to ``few_features`` keep their lengths, which say much where there are few; the branches
-    then have at most twice the dimensions of the free parts.
+    then have at most twice the dimensions of the free parts. With ``standardised``, so few features are standardised column by
+    column after they are smoothed: what many hops leave of them differs little from node to node.
     """
 
     branches: tuple[str, ...] = (FEATURES, "ppr0.1", "x+hop1+hop2")
@@ -67,6 +69,7 @@ class Branches:
     few_features: int = 50
     diffuse_outputs: float = 0.0
     smooth_hops: int = field(default=0, metadata=LATER)
+    standardised: bool = field(default=False, metadata=LATER)
 
     takes_sparse: ClassVar[bool] = True
     recordable: ClassVar[bool] = True
@@ -90,7 +93,8 @@ class Branches:
             check_whole(name, getattr(self, name), at_least=2, at_most=2**16)
         check_range("dropout", self.dropout, at_least=0, below=1)
         check_choice("norm", self.norm, NORMS)
-        check_flag("smooth_outputs", self.smooth_outputs)
+        for name in ("smooth_outputs", "standardised"):
+            check_flag(name, getattr(self, name))
         if self.diffuse_outputs != 0:
             check_range("diffuse_outputs", self.diffuse_outputs, at_least=SMALLEST_RESTART, at_most=1)
         for name in ("early", "few_features"):
@@ -138,9 +142,13 @@ class Branches:
         return sum(self.parts_width(num_features))
 
     def learn(self, graph: Graph, x: Features) -> dict[str, Tensor]:
-        """What all runs on a graph share: the axes that features are turned to, or the mean length of few features."""
+        """What all runs on a graph share: the axes that features are turned to, or the lengths and columns of few features."""
         if self._are_few(x.shape[1]):
-            return {"length": mean_length(x)}
+            length = mean_length(x)
+            if not self.standardised:
+                return {"length": length}
+            centre, scale = column_statistics(graph, x, self.pieces, length)
+            return {"length": length, "centre": centre, "scale": scale}
         return {"basis": basis_of(graph, x, self.axes)} if self._turns(x.shape[1]) else {}
 
     def inputs(self, graph: Graph, x: Features, learned: dict[str, Tensor], among: Peers = ALONE) -> Pieces:
@@ -194,7 +202,8 @@ class Branches:
     def learned_shapes(self, num_features: int) -> dict[str, tuple[int, ...]]:
         """Of what :meth:`learn` gives."""
         if self._are_few(num_features):
-            return {"length": (1,)}
+            columns = (len(self.pieces), num_features)
+            return {"length": (1,), **({"centre": columns, "scale": columns} if self.standardised else {})}
         return {"basis": (num_features, self.axes)} if self._turns(num_features) else {}
 
     def _are_few(self, num_features: int) -> bool:
