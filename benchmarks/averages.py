@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -47,8 +48,8 @@ def trained(graph: Graph, model: Path) -> Fitted:
     return load(model)
 
 
-def judged(graph: Graph, fitted: Fitted) -> dict[str, float | str]:
-    """How alike neighbours are; mean validation accuracy of the best training-free row and of kin with each number of hops."""
+def validation_of(graph: Graph) -> Callable[[Tensor | Rows], float]:
+    """A function that gives the mean validation accuracy of rows over the splits."""
     assert graph.y is not None
     labels, splits = graph.y.numpy(), [random_split(graph.num_nodes, seed=seed) for seed in altered.SPLITS]
 
@@ -56,13 +57,24 @@ def judged(graph: Graph, fitted: Fitted) -> dict[str, float | str]:
         found = comparable_rows(rows.numpy() if isinstance(rows, Tensor) else rows)
         return float(np.mean([validation_accuracy(found, labels, split) for split in splits]))
 
+    return quality
+
+
+def best_free(graph: Graph, quality: Callable[[Tensor | Rows], float]) -> tuple[str, float]:
     free = FreeRows(graph)
     rows = {row: quality(free[row]) for row in FREE}
     best = max(rows, key=rows.__getitem__)
+    return best, round(rows[best], 2)
+
+
+def judged(graph: Graph, fitted: Fitted) -> dict[str, float | str]:
+    """How alike neighbours are; mean validation accuracy of the best training-free row and of kin with each number of hops."""
+    quality = validation_of(graph)
+    best, value = best_free(graph, quality)
     encoder = fitted.modules["encoder"]
     alike = alikeness(graph, prepared_features(fitted.method, graph))
     assert alike is not None
-    found: dict[str, float | str] = {"alike": round(alike.neighbours, 3), "which": best, "best free": round(rows[best], 2)}
+    found: dict[str, float | str] = {"alike": round(alike.neighbours, 3), "which": best, "best free": value}
     for hops in HOPS:
         encoder.settings = replace(encoder.settings, smooth_hops=hops)
         found[str(hops)] = round(quality(fitted.embed(graph)), 2)

@@ -41,6 +41,15 @@ def unseen() -> str:
     return table(*rows)
 
 
+def few_features() -> str:
+    columns = ["features", "best free", "before", "kin"]
+    rows = [["graph", *columns, "gain"]]
+    for name, row in _read("few-features")["graphs"].items():
+        values = [f"{row['features']}", *(f"{row[key]:.1f}" for key in columns[1:])]
+        rows.append([name.capitalize(), *values, signed(row["kin"] - row["before"])])
+    return table(*rows)
+
+
 def altered() -> str:
     found = _read("altered")["graphs"]
     columns = ["best free", "kin as if neighbours were alike", "kin"]
@@ -78,7 +87,14 @@ def _read(name: str) -> dict[str, Any]:
 
 
 def page(text: str) -> str:
-    for name, made in {"unseen": unseen, "altered": altered, "alikeness": studied, "averages": averages}.items():
+    tables = {
+        "unseen": unseen,
+        "altered": altered,
+        "alikeness": studied,
+        "averages": averages,
+        "few features": few_features,
+    }
+    for name, made in tables.items():
         text = between(f"<!-- {name} -->\n", text, made(), f"<!-- end of {name} -->")
     return text
 

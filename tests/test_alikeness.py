@@ -12,10 +12,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from graphkin import Graph, InputError, SparseMatrix, fit, load, method_named
+from graphkin import Graph, InputError, SparseMatrix, evaluate, fit, load, method_named
 from graphkin.graphs import alikeness as looking
 from graphkin.graphs.alikeness import Alikeness, alikeness
 from graphkin.graphs.arrays import Features
+from graphkin.graphs.structural import structural_features
 from graphkin.graphs.synthetic import community_graph
 from graphkin.methods import from_json, to_json
 from graphkin.methods.alike import ByAlikeness
@@ -171,6 +172,44 @@ def test_kin_trusts_edges_where_neighbours_are_alike() -> None:
     default = method_named("kin").settings()
     assert all(chosen.method.settings()[name] == default[name] for name in (*UNLIKE, "smooth_hops"))
     assert not any("alike" in line for line in chosen.lines())
+
+
+FEW = {
+    "branches": ("x", "x+hop1+hop2", "ppr0.1+hop4+hop8"),
+    "free": ("x*0.4", "hop1*0.4", "hop2*0.4", "hop4*0.4", "hop8*0.4", "ppr0.05*0.4"),
+    "standardised": True,
+}
+
+
+def test_few_features_are_smoothed_over_few_and_many_hops(unlike: Graph, small: Graph) -> None:
+    chosen = plan(small, "kin", device="cpu")
+    assert {name: chosen.method.settings()[name] for name in FEW} == FEW
+    assert "hop8*0.4,ppr0.05*0.4, standardised=true (there are few features)" in str(chosen.chosen)
+    many = plan(unlike, "kin", device="cpu").method.settings()
+    assert not many["standardised"] and many["branches"] == method_named("kin").settings()["branches"]
+    assert not plan(small, "kin", device="cpu", few_features=15).method.settings()["standardised"]
+    assert not plan(small, "kin", device="cpu", axes=15).method.settings()["standardised"]
+    own = plan(small, "kin", device="cpu", free=("x",), standardised=False).method.settings()
+    assert own["free"] == ("x",) and own["standardised"] is False and own["branches"] == FEW["branches"]
+    assert plan(small, "diffusion", device="cpu").chosen is None, "which gives what it is asked for"
+
+
+def test_few_features_that_few_neighbours_share() -> None:
+    """Both choices hold, and both are told."""
+    few = Graph.from_arrays(torch.randn(500, 6, generator=torch.Generator().manual_seed(0)), community_graph(500).edge_index)
+    chosen = plan(few, "kin", device="cpu")
+    assert {name: chosen.method.settings()[name] for name in FEW} == FEW and chosen.method.settings()["beta"] == 1.0
+    told = str(chosen.chosen)
+    assert "beta=1, smooth_hops=2 (neighbours are hardly" in told and "(there are few features)" in told
+
+
+@pytest.mark.slow
+def test_a_graph_without_features_is_embedded_by_its_edges(cora: Graph) -> None:
+    """With nothing but degrees, an embedding that trusted them alone had 36 %; a majority has 30 %."""
+    bare = Graph.from_arrays(torch.ones(cora.num_nodes, 1), cora.edge_index, cora.y)
+    degrees = Graph.from_arrays(structural_features(cora.edge_index, cora.num_nodes, "degree"), bare.edge_index, cora.y)
+    found = fit(degrees, "kin", device="cpu", epochs=60, hidden=128, branch_width=64).embed(degrees)
+    assert evaluate(found, degrees, splits=2).mean > 45
 
 
 def test_a_setting_that_is_given_holds_on_every_graph(unlike: Graph) -> None:

@@ -46,6 +46,7 @@ KINDS = {
     "free only": FREE,
     "features as they are": replace(SMALL, axes=16, few_features=0),
     "few features": replace(SMALL, axes=16),
+    "standardised": replace(SMALL, axes=16, standardised=True),
     "diffused outputs": replace(SMALL, diffuse_outputs=0.2),
     "averaged over hops": replace(SMALL, smooth_hops=2),
     "batch norm": replace(SMALL, norm="batch"),
@@ -78,7 +79,7 @@ def test_embeddings_have_the_width_they_say(small: Graph, encoder: Branches) -> 
     fitted = fit(small, method_of(encoder), device="cpu")
     found = fitted.embed(small)
     assert found.shape == (40, width_of(encoder, 16)) and found.dtype == torch.float32 and not found.requires_grad
-    keeps_lengths = encoder is KINDS["few features"]
+    keeps_lengths = encoder in (KINDS["few features"], KINDS["standardised"])
     for half in halves(found, encoder, 16)[: 1 if keeps_lengths else None]:
         torch.testing.assert_close(half.norm(dim=1), torch.ones(40))
     assert parameter_bytes(fitted.method, 16) == pytest.approx(_matrices(fitted.modules["encoder"]), rel=0.01)
@@ -210,11 +211,12 @@ def test_a_quarter_of_the_learned_part_is_averaged(small: Graph, hops: int) -> N
     torch.testing.assert_close(fitted.embed(small), expected, atol=1e-4, rtol=0)
 
 
-def test_models_without_averages_over_hops_are_read(small: Graph, tmp_path: Path) -> None:
-    """They do not name the setting."""
+def test_models_of_earlier_versions_are_read(small: Graph, tmp_path: Path) -> None:
+    """They do not name the settings that were added since."""
     fitted = fit(small, KIN, device="cpu")
     fitted.save(tmp_path / "model.graphkin")
-    assert b"smooth_hops" not in (tmp_path / "model.graphkin").read_bytes()
+    written = (tmp_path / "model.graphkin").read_bytes()
+    assert b"smooth_hops" not in written and b"standardised" not in written
     assert torch.equal(load(tmp_path / "model.graphkin").embed(small), fitted.embed(small))
 
 

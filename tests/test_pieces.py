@@ -12,7 +12,15 @@ from torch import Tensor
 
 from graphkin import Graph, SparseMatrix
 from graphkin.errors import SettingError
-from graphkin.models.pieces import Pieces, basis_of, check_piece, mean_length, pieces_of, width_of_piece
+from graphkin.models.pieces import (
+    Pieces,
+    basis_of,
+    check_piece,
+    column_statistics,
+    mean_length,
+    pieces_of,
+    width_of_piece,
+)
 from graphkin.models.views import whole_graph
 from tests.cases import Case, cases
 
@@ -85,6 +93,32 @@ def test_nodes_like_their_neighbours_have_no_high_pass() -> None:
     ring = torch.stack([torch.arange(9), (torch.arange(9) + 1) % 9])
     found = lengths(pieces_of(Graph.from_arrays(x, ring), x, ["high"], None)["high"])
     torch.testing.assert_close(found, torch.tensor([1.0, 0, 0, 0, 0, 0, 0, 1, 1]))
+
+
+def test_columns_are_standardised(small: Graph) -> None:
+    """Also what is left of them after many hops, and a column without differences is zero, not rounding made large."""
+    x = torch.rand(40, 5, generator=torch.Generator().manual_seed(0))
+    x[:, 2] = 0.7
+    names, length = ["x", "hop1", "hop12", "ppr0.05"], mean_length(x)
+    centre, scale = column_statistics(small, x, names, length)
+    plain = pieces_of(small, x, names, length=length)
+    found = pieces_of(small, x, names, length=length, centre=centre, scale=scale)
+    for name in names:
+        rows = _dense(plain[name]).double()
+        expected = (rows - rows.mean(0)) / (rows.std(0, correction=0) * 5**0.5)
+        if name == "x":
+            expected[:, 2] = 0
+        torch.testing.assert_close(_dense(found[name]).double(), expected, atol=1e-4, rtol=0)
+
+
+def test_columns_of_another_graph_are_moved_alike(small: Graph) -> None:
+    x = torch.rand(40, 5, generator=torch.Generator().manual_seed(0))
+    length = mean_length(x)
+    centre, scale = column_statistics(small, x, ["x"], length)
+    whole = pieces_of(small, x, ["x"], length=length, centre=centre, scale=scale)["x"]
+    some = Graph.from_arrays(x[:7], torch.zeros(2, 0, dtype=torch.long))
+    alone = pieces_of(some, x[:7], ["x"], length=length, centre=centre, scale=scale)["x"]
+    torch.testing.assert_close(alone, _dense(whole)[:7])
 
 
 def test_rows_have_length_one(small: Graph) -> None:

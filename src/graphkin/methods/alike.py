@@ -77,7 +77,7 @@ class ByAlikeness:
             instead |= self._named(UNLIKE if found.features >= NO_NOISE else NOISE)
         if alike < self.mixed_below and known.get("branches"):
             instead |= self._named(MIXED)
-        if num_features <= known.get("few_features", 0) and known.get("branches"):
+        if num_features <= min(known.get("few_features", 0), known.get("axes", 0)) and known.get("branches"):
             instead |= {name: value for name, value in self._named(FEW).items() if value is not None}
         return {name: value for name, value in instead.items() if value is not None and known.get(name, ()) != ()}
 

@@ -196,8 +196,10 @@ class Branches:
         inputs = sum(width_of_piece(part, num_features, self.axes) for branch in self.branches for part in parts_of(branch))
         branches = 2 * self.hidden * (inputs + self.branch_width * len(self.branches))
         whole, kept = self.whole_width(num_features), self.parts_width(num_features)
-        basis = num_features * self.axes if self._turns(num_features) else 0
-        return 4 * (branches + basis + whole[0] * kept[0] + whole[1] * kept[1])
+        found = num_features * self.axes if self._turns(num_features) else 0
+        if self.standardised and self._are_few(num_features):
+            found = 2 * len(self.pieces) * num_features
+        return 4 * (branches + found + whole[0] * kept[0] + whole[1] * kept[1])
 
     def learned_shapes(self, num_features: int) -> dict[str, tuple[int, ...]]:
         """Of what :meth:`learn` gives."""
