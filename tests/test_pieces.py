@@ -12,6 +12,7 @@ from torch import Tensor
 
 from graphkin import Graph, SparseMatrix
 from graphkin.errors import SettingError
+from graphkin.models import pieces
 from graphkin.models.pieces import (
     Pieces,
     basis_of,
@@ -109,6 +110,16 @@ def test_columns_are_standardised(small: Graph) -> None:
         if name == "x":
             expected[:, 2] = 0
         torch.testing.assert_close(_dense(found[name]).double(), expected, atol=1e-4, rtol=0)
+
+
+def test_standardised_columns_are_not_rounded_before(small: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What many hops leave differs by less than bf16 can tell."""
+    monkeypatch.setattr(pieces, "EXACT_UP_TO", 0)
+    x = torch.rand(40, 5, generator=torch.Generator().manual_seed(0))
+    length = mean_length(x)
+    assert _dense(pieces_of(small, x, ["hop12"], length=length)["hop12"]).dtype == torch.bfloat16
+    centre, scale = column_statistics(small, x, ["hop12"], length)
+    assert pieces_of(small, x, ["hop12"], length=length, centre=centre, scale=scale)["hop12"].dtype == torch.float32
 
 
 def test_columns_of_another_graph_are_moved_alike(small: Graph) -> None:

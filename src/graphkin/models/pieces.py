@@ -164,7 +164,8 @@ def pieces_of(
     parts: dict[str, Features] = {FEATURES: _own_rows(x, among)} if FEATURES in wanted else {}
     smoothed = [name for name in wanted if name != FEATURES]
     if smoothed:
-        parts |= _smoothed(_adjacency(graph), x if basis is None else x @ basis, smoothed, among, unit=length is None)
+        turned = x if basis is None else x @ basis
+        parts |= _smoothed(_adjacency(graph), turned, smoothed, among, unit=length is None, rounds=centre is None)
     lengths = x.counts if FEATURES in parts and isinstance(x, SparseMatrix) else None
     if centre is not None and scale is not None:
         for name, mean, factor in zip(wanted, centre, scale, strict=True):
@@ -181,9 +182,11 @@ def stored_as(numbers: int) -> torch.dtype:
     return torch.float32 if numbers <= EXACT_UP_TO else torch.bfloat16
 
 
-def _smoothed(adjacency: SparseMatrix, x: Features, names: list[str], among: Peers, *, unit: bool) -> dict[str, Tensor]:
-    """This process's rows; with ``unit``, they have length 1."""
-    kept = stored_as(x.shape[0] * x.shape[1]) if x.dtype == torch.float32 else x.dtype
+def _smoothed(
+    adjacency: SparseMatrix, x: Features, names: list[str], among: Peers, *, unit: bool, rounds: bool
+) -> dict[str, Tensor]:
+    """This process's rows; with ``unit``, they have length 1. Many are kept in bf16 where it ``rounds``."""
+    kept = stored_as(x.shape[0] * x.shape[1]) if rounds and x.dtype == torch.float32 else x.dtype
     first, last = among.bounds(x.shape[0])
     found = {name: empty(last - first, x.shape[1], kept, x.device) for name in names}
     rest = REST_OF_ROUNDED if kept == torch.bfloat16 else REST

@@ -189,7 +189,8 @@ class Branches:
 
     def _smoothed_bytes(self, nodes: int, num_features: int, processes: int) -> int:
         width = min(num_features, self.axes)
-        return stored_as(nodes * width).itemsize * -(-nodes // processes) * width * len(self.pieces - {FEATURES})
+        kept = torch.float32 if self.standardised and self._are_few(num_features) else stored_as(nodes * width)
+        return kept.itemsize * -(-nodes // processes) * width * len(self.pieces - {FEATURES})
 
     def parameter_bytes(self, num_features: int) -> int:
         """Bytes of branches and axes."""
