@@ -192,6 +192,14 @@ def test_few_features_are_smoothed_over_few_and_many_hops(unlike: Graph, small: 
     own = plan(small, "kin", device="cpu", free=("x",), standardised=False).method.settings()
     assert own["free"] == ("x",) and own["standardised"] is False and own["branches"] == FEW["branches"]
     assert plan(small, "diffusion", device="cpu").chosen is None, "which gives what it is asked for"
+    earlier = plan(small, "kin", device="cpu", free=("x",), branches=("x",)).method.settings()
+    assert earlier["standardised"] is False, "as the files name it that tune wrote before there was this setting"
+
+
+def test_settings_for_unlike_neighbours_hold_where_features_are_few_if_they_are_given() -> None:
+    few = Graph.from_arrays(torch.randn(500, 6, generator=torch.Generator().manual_seed(0)), community_graph(500).edge_index)
+    given = plan(few, "kin", device="cpu", unlike_free=("x",)).method.settings()
+    assert given["free"] == ("x",) and given["branches"] == FEW["branches"]
 
 
 def test_few_features_that_few_neighbours_share() -> None:

@@ -322,7 +322,7 @@ def test_many_smoothed_features_are_kept_in_half_the_memory(small: Graph, monkey
 
 
 def test_many_embeddings_are_multiplied_in_bf16(small: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a CPU is fast at it; rows stay within 1 % of their direction, and training has nothing to do with it."""
+    """Where a CPU is fast at it; rows keep their direction, and training has nothing to do with it."""
     monkeypatch.setattr(smoothed, "EXACT_UP_TO", 0)
     embeddings = []
     for fast in (False, True):
@@ -331,7 +331,7 @@ def test_many_embeddings_are_multiplied_in_bf16(small: Graph, monkeypatch: pytes
         embeddings.append(fitted.embed(small))
     exact, rounded = (torch.nn.functional.normalize(rows @ rows.T, dim=1) for rows in embeddings)
     assert not torch.equal(embeddings[0], embeddings[1])
-    assert (exact * rounded).sum(dim=1).min() > 0.99
+    assert (exact * rounded).sum(dim=1).min() > 0.999
     a, b = torch.rand(2, 3, 3)
     assert torch.equal(times(a, b), a @ b), "nothing is left of it afterwards"
 

@@ -53,7 +53,7 @@ def test_the_papers_objective(forced: Chip, n: int, d: int, precision: str) -> N
             moved = None if chosen is None else chosen.to(DEVICE)
             views = (u.float().to(DEVICE), v.float().to(DEVICE))
             found = value_and_gradient(*views, here, "fused", precision=precision, anchors=moved)
-            _assert_close(found, exact, precision, n)
+            _assert_close(found, exact, precision)
 
 
 @pytest.mark.parametrize("forced", CHIPS, indirect=True)
@@ -68,13 +68,12 @@ def test_kinship(forced: Chip, n: int, d: int, precision: str) -> None:
             kinship_value_and_gradient(fused, u, v),
             kinship_value_and_gradient(blocked, u.double(), v.double()),
             precision,
-            n,
+            looser=1.5 if n == 2 else 1.0,  # rounding hardly averages out: 2.02 % on an H200
         )
 
 
-def _assert_close(found: Any, exact: Any, precision: str, nodes: int) -> None:
-    """Of two nodes, rounding hardly averages out."""
-    allowed = {"float32": 1e-4, "bf16": 3e-2 if nodes == 2 else 2e-2}[precision]
+def _assert_close(found: Any, exact: Any, precision: str, looser: float = 1.0) -> None:
+    allowed = {"float32": 1e-4, "bf16": 2e-2 * looser}[precision]
     for one, other in zip(found, exact, strict=True):
         other = other.cpu()
         assert float((one.cpu() - other).norm()) <= allowed * max(float(other.norm()), 0.1)

@@ -112,6 +112,19 @@ def test_columns_are_standardised(small: Graph) -> None:
         torch.testing.assert_close(_dense(found[name]).double(), expected, atol=1e-4, rtol=0)
 
 
+def test_what_has_come_down_to_rounding_is_zero() -> None:
+    """Of columns of mean 0 on a graph where every node has all others as neighbours."""
+    pairs = torch.combinations(torch.arange(60)).T
+    x = torch.rand(60, 3, generator=torch.Generator().manual_seed(0))
+    graph, x = Graph.from_arrays(x, pairs), x - x.mean(0)
+    length, names = mean_length(x), ["high", "hop8", "x"]
+    centre, scale = column_statistics(graph, x, names, length)
+    found = pieces_of(graph, x, names, length=length, centre=centre, scale=scale)
+    assert (_dense(found["hop8"]) == 0).all()
+    for name in ("x", "high"):
+        assert _dense(found[name]).square().sum(dim=1).mean().item() == pytest.approx(1, abs=1e-4)
+
+
 def test_standardised_columns_are_not_rounded_before(small: Graph, monkeypatch: pytest.MonkeyPatch) -> None:
     """What many hops leave differs by less than bf16 can tell."""
     monkeypatch.setattr(pieces, "EXACT_UP_TO", 0)

@@ -30,9 +30,9 @@ class ByAlikeness:
     instead of edges: ``unlike_beta`` takes the place of ``beta`` and ``unlike_free`` that of ``free``. Where that is because
     features are like noise, edges are trusted instead: ``noise_beta``, ``noise_free`` and ``noise_branches`` are used.
 
-    Up to ``few_features`` features take so few dimensions that there is room for all of it: ``few_branches`` and ``few_free``
-    smooth them over few and over many hops, and with ``few_standardised`` what is left of them counts as much as they do.
-    None keeps what there is.
+    Up to ``few_features`` features leave room to be smoothed in several ways: ``few_branches`` and ``few_free`` take them over
+    few and over many hops, and ``few_standardised`` makes what many hops leave of them count as much as they do. They take
+    the place of all others; None keeps what there is.
     """
 
     unlike_below: float = 0.08
@@ -78,8 +78,13 @@ class ByAlikeness:
         if alike < self.mixed_below and known.get("branches"):
             instead |= self._named(MIXED)
         if num_features <= min(known.get("few_features", 0), known.get("axes", 0)) and known.get("branches"):
-            instead |= {name: value for name, value in self._named(FEW).items() if value is not None}
+            instead |= self._for_few()
         return {name: value for name, value in instead.items() if value is not None and known.get(name, ()) != ()}
+
+    def _for_few(self) -> dict[str, Any]:
+        """Columns are standardised for these branches or free parts, not for others that were given."""
+        found = {name: value for name, value in self._named(FEW).items() if value is not None}
+        return found if "branches" in found or "free" in found else {}
 
     def _named(self, prefix: str) -> dict[str, Any]:
         names = [entry.name for entry in fields(self) if entry.name.startswith(prefix) and entry.name not in BELOW]
@@ -87,7 +92,7 @@ class ByAlikeness:
 
     def reason(self, found: Alikeness, instead: dict[str, Any]) -> str:
         """What took the place of other settings, and why."""
-        few = {name: value for name, value in self._named(FEW).items() if instead.get(name, ()) == value}
+        few = {name: value for name, value in self._for_few().items() if instead.get(name, ()) == value}
         others = {name: value for name, value in instead.items() if name not in few}
         told = [f"{_told(few)} (there are few features)"] if few else []
         if not others:
@@ -102,8 +107,9 @@ class ByAlikeness:
 
 
 def instead_of(name: str) -> tuple[str, ...]:
-    """The settings that may take the place of this one."""
-    return tuple(f"{prefix}{name}" for prefix in (MIXED, UNLIKE, NOISE, FEW))
+    """The settings that may take the place of this one, which holds where it is given."""
+    others = [f"{prefix}{name}" for prefix in (MIXED, UNLIKE, NOISE, FEW)]
+    return (*others, *(f"{FEW}{name.removeprefix(prefix)}" for prefix in (MIXED, UNLIKE, NOISE) if name.startswith(prefix)))
 
 
 def _told(instead: Mapping[str, Any]) -> str:

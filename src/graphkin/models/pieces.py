@@ -118,6 +118,10 @@ def basis_of(graph: Graph, x: Features, axes: int) -> Tensor:
     return simple_axes(principal_axes(gram, x.shape[1], axes, x.device))
 
 
+def _size(columns: Tensor) -> Tensor:
+    return columns.square().mean(dim=0).sqrt()
+
+
 def mean_length(x: Features) -> Tensor:
     """Of the rows [1]; 1 where all are zero."""
     found = _dense(x).norm(dim=1).mean().reshape(1)
@@ -137,7 +141,7 @@ def column_statistics(graph: Graph, x: Features, names: Iterable[str], length: T
         columns, own = slice(first, first + block.size(1)), [(FEATURES, block)] if FEATURES in wanted else []
         for name, found in chain(own, _smoothed_columns(adjacency, block, smoothed)):
             deviation, mean = torch.std_mean(found, dim=0, correction=0)
-            differs = deviation > ROUNDING * found.square().mean(dim=0).sqrt()
+            differs = deviation > ROUNDING * torch.maximum(_size(found), _size(block))
             place = wanted.index(name)
             centre[place, columns] = mean
             scale[place, columns] = torch.where(differs, 1 / (deviation * rows.size(1) ** 0.5), 0)

@@ -29,7 +29,7 @@ from graphkin.objectives.kernels.problem import Case
 from graphkin.objectives.weighting import EXACT_TEMPERATURES, pagerank_bytes, preparing_bytes, similarity_bytes
 from graphkin.similarity import NodeSimilarity
 from graphkin.support.parallel import peers
-from graphkin.weights.lists import LENGTH, LENGTH_OF_SIMILAR, PAIRS_OF_SIMILAR, rows_at_a_time
+from graphkin.weights.lists import LENGTH, LENGTH_OF_SIMILAR, PAIRS, PAIRS_OF_SIMILAR
 
 ANCHORS = 4096
 """of a sampled step, where no number is asked for"""
@@ -44,8 +44,8 @@ OWN_VIEW = {"own": 1.0}
 KEPT_OF_STEP = 1 / 3
 """of the memory of a step on a CPU, what is still in use after training: parameters with their moments, and workspaces"""
 
-BLOCKS_OF_LISTS = 14
-"""of pairs of nodes in float32 that are held at the peak while short lists are found"""
+BLOCKS_OF_LISTS, ROWS_OF_LISTS = 14, 256
+"""of pairs of nodes in float32, of so many rows, that are held at the peak while short lists and temperatures are found"""
 
 
 def draws_anchors(method: Any, nodes: int) -> bool:
@@ -150,7 +150,7 @@ def _form(graph: Graph, method: MethodLike, device: torch.device, anchors: int, 
 def _listing(graph: Graph, method: MethodLike, device: torch.device) -> int:
     """What finding the similarity and the short lists takes at the peak."""
     nodes, top_k = graph.num_nodes, getattr(method.objective.similarity, "top_k", None)
-    rows = min(rows_at_a_time(nodes, device), nodes)
+    rows = min(ROWS_OF_LISTS, max(PAIRS // nodes, 16), nodes)
     if top_k is None:
         return BLOCKS_OF_LISTS * 4 * rows * nodes
     pairs = PAIRS_OF_SIMILAR if nodes > EXACT_TEMPERATURES[device.type] else rows * nodes
