@@ -9,6 +9,7 @@ its embeddings written to a file. Prints a table and adds its rows to benchmarks
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import subprocess
 import sys
@@ -44,6 +45,7 @@ def one(name: str, method: str, epochs: int) -> dict[str, Any]:
         expected = duration(prepared)
         extra = time.perf_counter() - start
         del prepared
+        gc.collect()  # its tasks refer to each other, and would hold its matrices beside those of the fit
     with peak_memory(device_named("cpu")) as peak, tempfile.TemporaryDirectory() as folder:
         start = time.perf_counter()
         fitted, blocks = planned.fit_and_embed(0)

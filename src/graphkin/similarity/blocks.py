@@ -143,7 +143,7 @@ class Stored(NodeSimilarity):
         if len(matrix.shape) != 2 or matrix.shape[0] != matrix.shape[1]:
             raise SettingError(f"a similarity matrix must be square, found shape {tuple(matrix.shape)}.")
         values = matrix.values if isinstance(matrix, SparseMatrix) else matrix
-        smallest, largest = (float(end) for end in values.aminmax()) if values.numel() else (0.0, 0.0)
+        smallest, largest = _range(values) if values.numel() else (0.0, 0.0)
         if not (math.isfinite(smallest) and math.isfinite(largest)):
             raise SettingError("a similarity matrix must be finite, found NaN or infinite entries.")
         if smallest < 0:
@@ -194,6 +194,12 @@ class Stored(NodeSimilarity):
         else:
             parts = self.matrix.split(BLOCK)
         return _digest(known, parts)
+
+
+def _range(values: Tensor) -> tuple[float, float]:
+    """The smallest and the largest, some rows at a time: PyTorch copies rows that do not lie one behind the other."""
+    ends = [torch.stack(part.aminmax()) for part in values.split(BLOCK)]
+    return float(torch.stack(ends)[:, 0].min()), float(torch.stack(ends)[:, 1].max())
 
 
 def _digest(words: Iterable[str], parts: Iterable[Tensor]) -> str:
