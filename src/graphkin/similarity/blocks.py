@@ -198,8 +198,9 @@ class Stored(NodeSimilarity):
 
 def _range(values: Tensor) -> tuple[float, float]:
     """The smallest and the largest, some rows at a time: PyTorch copies rows that do not lie one behind the other."""
-    ends = [torch.stack(part.aminmax()) for part in values.split(BLOCK)]
-    return float(torch.stack(ends)[:, 0].min()), float(torch.stack(ends)[:, 1].max())
+    parts = values.split(BLOCK) if values.dim() == 2 else [values]
+    ends = torch.stack([torch.stack(part.aminmax()) for part in parts])
+    return float(ends[:, 0].min()), float(ends[:, 1].max())
 
 
 def _digest(words: Iterable[str], parts: Iterable[Tensor]) -> str:
